@@ -1,0 +1,32 @@
+# A thin front over Meson and Ninja; everything lands in build/.
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: all demo check gpu-check bench install clean deps
+
+all: deps
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(PREFIX)
+	ninja -C $(BUILD)
+	@tools/layout.sh $(BUILD)
+
+deps:
+	@tools/deps.sh
+
+demo: all
+	@tools/demo.sh $(BUILD)
+
+check: all
+	@tools/check.sh $(BUILD)
+
+gpu-check: all
+	@tests/gpu/run.sh $(BUILD)
+
+bench: all
+	@tests/bench/run.sh $(BUILD)
+
+install: all
+	DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+/* programs are single-threaded when they call log_setup; afterwards these are only read */
+static const char *log_who = "allot";
+static enum log_level log_threshold = LOG_LEVEL_INFO;
+
+static const char *const level_names[] = { "error", "warn", "info", "debug" };
+
+int log_level_parse(const char *s, enum log_level *ret_level)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(level_names); i++) {
+		if (strcmp(s, level_names[i]) == 0) {
+			*ret_level = (enum log_level)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+void log_setup(const char *who, enum log_level level)
+{
+	const char *env = secure_getenv("ALLOT_LOG");
+
+	log_who = who;
+	log_threshold = level;
+	if (env && *env && log_level_parse(env, &log_threshold) < 0)
+		log_warn("ALLOT_LOG='%s' is none of error, warn, info, debug, ignoring", env);
+}
+
+void log_print(enum log_level level, const char *fmt, ...)
+{
+	char line[1024];
+	int saved = errno;
+	size_t len;
+	va_list ap;
+	int n;
+
+	if (level > log_threshold)
+		return;
+	n = snprintf(line, sizeof(line), "%s: %s%s", log_who,
+		     level == LOG_LEVEL_INFO ? "" : level_names[level],
+		     level == LOG_LEVEL_INFO ? "" : ": ");
+	len = n < 0 ? 0 : (size_t)n;
+	va_start(ap, fmt);
+	n = vsnprintf(line + len, sizeof(line) - len - 1, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		len += (size_t)n < sizeof(line) - len - 1 ? (size_t)n : sizeof(line) - len - 2;
+	line[len++] = '\n';
+	(void)fd_write_all(STDERR_FILENO, line, len); /* nowhere left to complain */
+	errno = saved;
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef WIRE_PAGE_H
+#define WIRE_PAGE_H
+
+/*
+ * The credit page: what a process may take without asking.
+ *
+ * allotd makes one sealed memfd a process and maps it; the shim maps the same page; the keeper
+ * holds a duplicate of the descriptor, so that a restarted allotd gets it back.  Slot i belongs to
+ * the i-th GPU of the lease.
+ *
+ *   charged to the process = granted (allotd's own figure; the copy here serves a restart only)
+ *   unused part of it      = credit_bytes
+ *   held by the process    = granted − credit
+ *
+ * Taking:   compare-and-swap credit_bytes downwards, only when it is large enough.
+ * Returning: atomic add to credit_bytes, then load `wanted`; when it is set, ring the doorbell
+ *           (write 1 to the eventfd).  Both are sequentially consistent.
+ * Calling back (allotd, also from a stopped process): store `wanted` = 1, then exchange
+ *           credit_bytes with 0.  Either the shim's add came before the exchange and is called
+ *           back, or its load comes after the store and sees `wanted`: no wake-up is lost.
+ *
+ * The page is the tenant's to scribble on: allotd never believes more credit than it granted, and
+ * NVML shows the rest.  Bytes everywhere.
+ */
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/wire.h"
+
+#define CREDIT_PAGE_MAGIC   0x45474150u /* "PAGE" */
+#define CREDIT_PAGE_VERSION 1
+#define CREDIT_PAGE_BYTES   4096
+
+struct credit_slot {
+	_Atomic uint64_t credit_bytes;
+	_Atomic uint32_t wanted; /* somebody waits or calls back: ring after a return */
+	uint32_t pad0;
+	_Atomic uint64_t granted_bytes; /* written by allotd; read back only after a restart */
+	uint64_t pad1[5];
+};
+
+struct credit_page {
+	uint32_t magic;
+	uint32_t version;
+	uint64_t process; /* allotd's number of the process */
+	uint64_t job_id;
+	uint64_t pad[5];
+	struct credit_slot slot[WIRE_MAX_GPUS];
+};
+
+_Static_assert(sizeof(struct credit_slot) == 64, "one cache line a GPU");
+_Static_assert(offsetof(struct credit_page, slot) == 64, "slots begin at a cache line");
+_Static_assert(sizeof(struct credit_page) <= CREDIT_PAGE_BYTES, "fits its page");
+
+#endif

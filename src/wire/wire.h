@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef WIRE_WIRE_H
+#define WIRE_WIRE_H
+
+/*
+ * The protocol between allotd and everyone else.
+ *
+ * Transport: a Unix socket of type SOCK_SEQPACKET: one packet is one message, a header and exactly
+ * one payload of the size that belongs to its type; a descriptor travels with the packet.  Numbers
+ * are little-endian, layouts are fixed (asserted below) and contain no padding that is not named.
+ * Strings are char arrays that must hold a NUL.  There is no I/O here: bytes in, structs out.
+ *
+ * A peer is who the kernel says (SO_PEERCRED, pidfd, /proc), never who a message says.  A message
+ * of another version is answered with ERROR (whose layout never changes) and the connection ends.
+ * The requests of one connection are answered in order; several threads use several connections.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+#define WIRE_MAGIC       0x544f4c41u /* "ALOT" */
+#define WIRE_VERSION     1
+#define WIRE_MAX_MESSAGE 8192 /* header and payload: no struct below is larger */
+
+#define WIRE_MAX_GPUS    16 /* GPUs of one lease */
+#define WIRE_NAME_MAX    64
+#define WIRE_COMMAND_MAX 256
+#define WIRE_TEXT_MAX    512
+#define WIRE_PATH_MAX    1024
+
+#define WIRE_UNKNOWN_U64 UINT64_MAX /* a figure that is not known; never shown as 0 */
+#define WIRE_UNKNOWN_U32 UINT32_MAX
+
+enum wire_type {
+#define WIRE_MSG(upper, lower, number, text) WIRE_##upper = number,
+#include "wire/messages.def"
+};
+
+struct wire_header {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t type;
+	uint32_t length; /* of the payload, bytes */
+	uint32_t request_id;
+};
+
+/* exit classes of design/interface.md, carried by ERROR */
+enum wire_code {
+	WIRE_CODE_FAILED = 1,
+	WIRE_CODE_USAGE = 2,
+	WIRE_CODE_NOT_SUPPORTED = 3,
+	WIRE_CODE_NOT_PERMITTED = 4,
+	WIRE_CODE_NEVER_FITS = 5,
+	WIRE_CODE_NO_SUCH = 6,
+	WIRE_CODE_NO_DAEMON = 7,
+	WIRE_CODE_WAITED_OUT = 75,
+};
+
+enum wire_class {
+	WIRE_CLASS_LATENCY = 0,
+	WIRE_CLASS_NORMAL = 1,
+	WIRE_CLASS_BATCH = 2,
+};
+
+enum wire_fail_policy {
+	WIRE_FAIL_CLOSED = 0,
+	WIRE_FAIL_OPEN = 1,
+};
+
+struct wire_uuid {
+	uint8_t bytes[16];
+};
+
+/* ---- answers ---- */
+
+struct wire_ok {
+	uint64_t value; /* what the request says; else 0 */
+};
+
+struct wire_error {
+	uint32_t code;    /* enum wire_code */
+	uint32_t version; /* of the speaker, so that a mismatch can be named */
+	char text[WIRE_TEXT_MAX];
+};
+
+struct wire_end {
+	uint64_t count;
+};
+
+/* ---- a program ---- */
+
+enum wire_attach_role {
+	WIRE_ROLE_CUDA = 1,     /* holds memory: gets a credit page */
+	WIRE_ROLE_OBSERVER = 2, /* NVML only: asks VIEW and PROCS */
+};
+
+struct wire_attach {
+	uint32_t role;
+	uint32_t flags; /* WIRE_ATTACH_* */
+	uint32_t
+		stream; /* 0: the process's first connection; n: a further one for another thread */
+	uint32_t pad;
+};
+#define WIRE_ATTACH_HAS_PAGE (1u << 0) /* the descriptor of a page from before a restart is sent \
+					*/
+
+struct wire_lease_gpu {
+	struct wire_uuid uuid;
+	uint64_t total_bytes; /* what NVML says of the whole card */
+	uint64_t limit_bytes; /* the hard wall; the card's usable bytes when no limit was set */
+	uint32_t index;       /* PCI order, for people */
+	uint32_t has_limit;   /* was a limit asked for? */
+	char pci_bus_id[16];  /* "0000:83:00.0" */
+};
+
+struct wire_attached {
+	uint64_t job_id;
+	uint32_t n_gpus; /* of the lease: slot i of the credit page is gpus[i] */
+	uint32_t fail_policy;
+	uint32_t fresh_page; /* a page and a doorbell come with this message */
+	uint32_t pad;
+	uint64_t grace_ns;              /* how long to wait for an allotd that is away */
+	char driver_dir[WIRE_PATH_MAX]; /* where the real libraries are; "" = the loader's choice */
+	char job_name[WIRE_NAME_MAX];
+	struct wire_lease_gpu gpus[WIRE_MAX_GPUS];
+};
+
+enum wire_need_kind {
+	WIRE_NEED_MEMORY = 1,
+	WIRE_NEED_CONTEXT = 2, /* bytes is ignored: allotd knows what a context costs here */
+};
+
+struct wire_need {
+	uint32_t slot;
+	uint32_t kind;
+	uint64_t bytes;
+	uint32_t flags; /* WIRE_NEED_* */
+	uint32_t pad;
+};
+#define WIRE_NEED_NO_WAIT (1u << 0) /* a stream is being captured: answer at once */
+
+enum wire_grant_result {
+	WIRE_GRANT_OK = 0,
+	WIRE_GRANT_OVER_LIMIT = 1, /* over the job's own limit: out of memory at once */
+	WIRE_GRANT_FULL = 2,       /* inside the limit, but the card stayed full to the end */
+	WIRE_GRANT_CIRCLE = 3,     /* every holder waited: the youngest was refused */
+	WIRE_GRANT_NO_LEASE = 4,   /* this GPU is not in the lease */
+};
+
+struct wire_grant {
+	uint32_t result;
+	uint32_t pad;
+	uint64_t bytes;        /* taken for this request: charged already, not in the credit word */
+	uint64_t credit_bytes; /* beside it, put into the credit word by allotd */
+	uint64_t used_bytes;   /* the job, with this request if it was granted */
+	uint64_t limit_bytes;
+	uint64_t waited_ns;
+	char text[WIRE_TEXT_MAX]; /* for a refusal: the rest of the one line (who holds what) */
+};
+
+struct wire_context_done {
+	uint32_t slot;
+	uint32_t ok; /* did the driver make it? */
+};
+
+struct wire_context_settled {
+	uint32_t keep; /* 0: it took the job too far over its limit: undo it, say out of memory */
+	uint32_t pad;
+	uint64_t cost_bytes; /* measured, or the estimate that stays */
+	uint64_t used_bytes;
+	uint64_t limit_bytes;
+};
+
+struct wire_settle {
+	uint32_t slot;
+	uint32_t pad;
+};
+
+struct wire_view {
+	uint32_t slot;
+	uint32_t pad;
+};
+
+struct wire_viewed {
+	uint64_t total_bytes;
+	uint64_t free_bytes;
+	uint64_t used_bytes;
+	uint64_t limit_bytes;
+};
+
+struct wire_procs {
+	uint32_t slot;
+	uint32_t pad;
+};
+
+struct wire_proc {
+	int32_t pid; /* in the PID namespace of the asker; 0 when it has none there */
+	uint32_t flags;
+	uint64_t used_bytes;
+};
+
+/* ---- a job ---- */
+
+/* an amount: bytes, or a part of the card; both 0 = none asked for */
+struct wire_amount {
+	uint64_t bytes;
+	uint32_t permille;
+	uint32_t pad;
+};
+
+struct wire_run {
+	struct wire_amount request;
+	struct wire_amount limit; /* { 0, 0 } = the card */
+	uint32_t job_class;       /* enum wire_class */
+	uint32_t fail_policy;
+	uint32_t when_full_wait; /* 0: fail at once when the card is full */
+	uint32_t n_gpus;
+	uint64_t when_full_ns;  /* how long an allocation may wait */
+	uint64_t admit_wait_ns; /* UINT64_MAX: for ever; 0: --immediate */
+	uint32_t compute_min_permille;
+	uint32_t compute_max_permille;
+	uint32_t flags;
+	uint32_t pad;
+	char name[WIRE_NAME_MAX];
+	char gpu[WIRE_TEXT_MAX]; /* --gpu as written; "" = picked */
+	char command[WIRE_COMMAND_MAX];
+};
+
+struct wire_waiting {
+	uint64_t job_id;
+	uint32_t position; /* 1 = next */
+	uint32_t pad;
+	uint64_t needed_bytes;
+	uint64_t free_bytes; /* that could be promised now */
+	char text[WIRE_TEXT_MAX];
+};
+
+struct wire_admitted {
+	uint64_t job_id;
+	uint32_t n_gpus;
+	uint32_t system_gpus; /* how many the machine has */
+	uint64_t request_bytes;
+	uint64_t limit_bytes;
+	uint32_t has_limit;
+	uint32_t nested; /* inside the lease of the job that holds the caller */
+	uint64_t kill_grace_ns;
+	char name[WIRE_NAME_MAX];
+	struct wire_uuid gpus[WIRE_MAX_GPUS];
+};
+
+struct wire_started {
+	int32_t pid; /* in the keeper's namespace; for people */
+	uint32_t pad;
+};
+
+struct wire_keep {
+	uint64_t process; /* allotd's number of the process */
+};
+
+struct wire_drop {
+	uint64_t process;
+};
+
+struct wire_resume {
+	uint64_t job_id;
+	uint32_t n_pages; /* KEPT messages that follow */
+	uint32_t ended;   /* 1: the command has ended meanwhile */
+	uint32_t status;  /* wait status when ended */
+	uint32_t pad;
+};
+
+struct wire_kept {
+	uint64_t process;
+};
+
+struct wire_ended {
+	uint32_t status; /* as from waitpid */
+	uint32_t pad;
+};
+
+struct wire_signal {
+	uint32_t signal;
+	uint32_t pad;
+	uint64_t grace_ns;
+};
+
+/* ---- a person ---- */
+
+struct wire_ps {
+	uint32_t flags;
+	uint32_t pad;
+};
+
+enum wire_state {
+	WIRE_STATE_RUNNING = 0,
+	WIRE_STATE_WAITING_VRAM = 1,
+	WIRE_STATE_FROZEN = 2,
+	WIRE_STATE_SUSPENDED = 3,
+	WIRE_STATE_UNMANAGED = 4,
+	WIRE_STATE_WAITING_ADMISSION = 5, /* a job without a process yet */
+};
+
+struct wire_ps_item {
+	uint64_t job_id; /* 0: unmanaged */
+	struct wire_uuid gpu;
+	uint32_t gpu_index;
+	int32_t pid;
+	uint32_t uid;
+	uint32_t job_class;
+	uint32_t state;
+	uint32_t flags; /* WIRE_PS_* */
+	uint64_t vram_used_bytes;
+	uint64_t vram_request_bytes;
+	uint64_t vram_limit_bytes; /* WIRE_UNKNOWN_U64: none */
+	uint64_t drift_bytes;      /* what NVML shows beyond the ledger, signed */
+	uint64_t waiting_bytes;
+	uint64_t waiting_ns;
+	uint32_t compute_min_permille;
+	uint32_t compute_max_permille;
+	uint32_t compute_got_permille; /* WIRE_UNKNOWN_U32: not measured */
+	uint32_t pad;
+	char name[WIRE_NAME_MAX];
+	char command[WIRE_COMMAND_MAX];
+	char reason[WIRE_TEXT_MAX]; /* why it waits */
+};
+#define WIRE_PS_DETACHED (1u << 0) /* no connection, but alive: charged at NVML's figure */
+#define WIRE_PS_ENDING   (1u << 1) /* dead, its memory not yet gone */
+#define WIRE_PS_NO_GPU   (1u << 2) /* a row of a job that holds nothing yet */
+
+struct wire_status {
+	uint32_t flags;
+	uint32_t pad;
+};
+
+struct wire_status_item {
+	struct wire_uuid gpu;
+	uint32_t gpu_index;
+	uint32_t flags; /* WIRE_STATUS_* */
+	uint64_t vram_total_bytes;
+	uint64_t vram_used_bytes; /* NVML's, of the whole card */
+	uint64_t vram_allocatable_bytes;
+	uint64_t vram_requested_bytes;
+	uint64_t vram_limits_bytes;
+	uint64_t vram_unmanaged_bytes;
+	uint64_t vram_held_bytes;      /* by all jobs, by the ledger */
+	uint64_t vram_drift_bytes;     /* NVML − ledger of managed processes, signed */
+	uint64_t vram_grantable_bytes; /* could be promised to a new job now */
+	uint64_t vram_burst_bytes;     /* could be taken in bursts now */
+	uint32_t utilization_pct;      /* WIRE_UNKNOWN_U32: not known; so the next two */
+	uint32_t temperature_c;
+	uint32_t power_mw;
+	uint32_t waiting;       /* jobs and allocations that wait for this GPU */
+	uint64_t sample_age_ns; /* how old NVML's figures are */
+	uint32_t n_jobs;        /* may be more than fit below */
+	uint32_t pad;
+	uint64_t jobs[64];
+	char pci_bus_id[16];
+	char model[WIRE_NAME_MAX];
+};
+#define WIRE_STATUS_STALE (1u << 0) /* NVML does not answer */
+#define WIRE_STATUS_LOST  (1u << 1) /* the GPU is gone */
+
+struct wire_set {
+	uint64_t job_id;
+	char key[32];
+	char value[128];
+};
+
+struct wire_cancel {
+	uint64_t job_id;
+	uint32_t signal; /* 0: SIGTERM */
+	uint32_t pad;
+};
+
+struct wire_daemon {
+	uint32_t flags;
+	uint32_t pad;
+};
+
+struct wire_daemon_info {
+	int32_t pid;
+	uint32_t uid;
+	uint32_t system;    /* 1: the machine's service */
+	uint32_t simulated; /* 1: --sim */
+	uint32_t n_gpus;
+	uint32_t n_jobs;
+	uint32_t n_clients;
+	uint32_t nvml_ok; /* does the sampler answer? */
+	uint64_t uptime_ns;
+	char version[32];
+	char driver_version[80];
+	char driver_dir[WIRE_PATH_MAX]; /* "" = the loader's choice */
+	char state_dir[WIRE_PATH_MAX];
+	char socket[WIRE_PATH_MAX];
+	char trouble[WIRE_TEXT_MAX]; /* "" when all is well */
+};
+
+/* ---- bytes in, structs out ---- */
+
+/** wire_name - "NEED", or "?" for a number that is no message */
+const char *wire_name(unsigned type);
+
+/** wire_size - the payload's size of a type; -ENOENT for a number that is no message */
+int wire_size(unsigned type);
+
+/**
+ * wire_encode - header and payload into @buf
+ * @payload: the struct of @type
+ * Returns the length of the packet; -ENOSPC, -ENOENT.
+ */
+int wire_encode(void *buf, size_t size, unsigned type, uint32_t request_id, const void *payload);
+
+struct wire_message {
+	unsigned type;
+	uint32_t request_id;
+	const void *payload; /* within the buffer given to wire_decode; its struct is complete */
+};
+
+/**
+ * wire_decode - check a packet and point into it
+ * @buf: aligned to 8 bytes
+ *
+ * Magic, version, type, length and every string's NUL are checked.  Returns 0; -EPROTONOSUPPORT
+ * when the version is another one (then ret->request_id is set, nothing else), -EBADMSG
+ * otherwise.
+ */
+int wire_decode(const void *buf, size_t len, struct wire_message *ret, struct err *err);
+
+#define WIRE_CHECK(type, bytes) \
+	_Static_assert(sizeof(struct wire_##type) == (bytes) && (bytes) % 8 == 0, #type)
+WIRE_CHECK(header, 16);
+WIRE_CHECK(ok, 8);
+WIRE_CHECK(error, 520);
+WIRE_CHECK(attach, 16);
+WIRE_CHECK(lease_gpu, 56);
+WIRE_CHECK(attached, 32 + 1024 + 64 + 16 * 56);
+WIRE_CHECK(need, 24);
+WIRE_CHECK(grant, 48 + 512);
+WIRE_CHECK(run, 72 + 8 + 64 + 512 + 256);
+WIRE_CHECK(waiting, 32 + 512);
+WIRE_CHECK(admitted, 48 + 64 + 256);
+WIRE_CHECK(ps_item, 112 + 64 + 256 + 512);
+WIRE_CHECK(status_item, 144 + 512 + 16 + 64 - 8);
+WIRE_CHECK(daemon_info, 40 + 32 + 80 + 3 * 1024 + 512);
+
+#endif
