@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#define PROC_PATH_MAX   288
+#define PROC_STATUS_MAX 8192 /* "Groups:" alone may be long */
+#define PROC_STAT_MAX   1024
+
+static ssize_t proc_file(const char *root, pid_t pid, const char *file, char *buf, size_t size)
+{
+	char path[PROC_PATH_MAX];
+
+	if (pid <= 0)
+		return -ESRCH;
+	if (!str_print(path, sizeof(path), "%s/%d/%s", root, pid, file))
+		return -ENAMETOOLONG;
+	ssize_t n = fd_read_file(AT_FDCWD, path, buf, size);
+
+	return n == -ENOENT || n == -ENOTDIR ? -ESRCH : n;
+}
+
+/* a number at *s, after blanks; advances *s */
+static bool take_number(const char **s, uint64_t *ret)
+{
+	const char *p = *s;
+	uint64_t v = 0;
+
+	while (*p == ' ' || *p == '\t')
+		p++;
+	if (*p < '0' || *p > '9')
+		return false;
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(v, (uint64_t)10, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+			return false;
+	*s = p;
+	*ret = v;
+	return true;
+}
+
+/* the text after "\nName:" in a status file, or NULL */
+static const char *status_field(const char *status, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *p = status; p; p = strchr(p, '\n')) {
+		if (*p == '\n')
+			p++;
+		if (strncmp(p, name, len) == 0 && p[len] == ':')
+			return p + len + 1;
+	}
+	return NULL;
+}
+
+/* "pid (any text, even ')') S ppid pgrp session … starttime(22) …" */
+static int parse_stat(const char *stat, struct proc_info *info)
+{
+	const char *p = strrchr(stat, ')');
+	uint64_t ppid, pgrp, session, v;
+
+	if (!p || p[1] != ' ' || !p[2])
+		return -EBADMSG;
+	info->state = p[2];
+	p += 3;
+	if (!take_number(&p, &ppid) || !take_number(&p, &pgrp) || !take_number(&p, &session))
+		return -EBADMSG;
+	info->ppid = (pid_t)ppid;
+	info->session = (pid_t)session;
+	/* fields 7 … 21 may be negative and are not looked at */
+	for (int field = 7; field <= 21; field++) {
+		while (*p == ' ')
+			p++;
+		p = strchr(p, ' ');
+		if (!p)
+			return -EBADMSG;
+	}
+	if (!take_number(&p, &v))
+		return -EBADMSG;
+	info->start_ticks = v;
+	return 0;
+}
+
+int proc_read(const char *root, pid_t pid, struct proc_info *ret)
+{
+	struct proc_info info = { .pid = pid };
+	char buf[PROC_STATUS_MAX];
+	const char *uid;
+	uint64_t v;
+	int r;
+	ssize_t n;
+
+	n = proc_file(root, pid, "stat", buf, PROC_STAT_MAX);
+	if (n < 0)
+		return (int)n;
+	r = parse_stat(buf, &info);
+	if (r < 0)
+		return r;
+	n = proc_file(root, pid, "status", buf, sizeof(buf));
+	if (n < 0)
+		return (int)n;
+	uid = status_field(buf, "Uid");
+	if (!uid || !take_number(&uid, &v))
+		return -EBADMSG;
+	info.uid = (uid_t)v;
+	*ret = info;
+	return 0;
+}
+
+bool proc_is_same(const char *root, pid_t pid, uint64_t start_ticks)
+{
+	struct proc_info info;
+
+	return proc_read(root, pid, &info) == 0 && info.start_ticks == start_ticks &&
+	       info.state != 'Z' && info.state != 'X';
+}
+
+int proc_command(const char *root, pid_t pid, char *buf, size_t size)
+{
+	char path[PROC_PATH_MAX], name[64];
+	ssize_t n;
+
+	buf[0] = '\0';
+	if (!str_print(path, sizeof(path), "%s/%d/cmdline", root, pid))
+		return -ENAMETOOLONG;
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	do
+		n = read(fd, buf, size - 1);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	while (n > 0 && buf[n - 1] == '\0')
+		n--;
+	if (n == 0) {
+		n = proc_file(root, pid, "comm", name, sizeof(name));
+		if (n < 0)
+			return (int)n;
+		name[strcspn(name, "\n")] = '\0';
+		(void)str_print(buf, size, "[%s]", name); /* cut when it is long */
+	} else {
+		for (ssize_t i = 0; i < n; i++)
+			if (buf[i] == '\0')
+				buf[i] = ' ';
+		buf[n] = '\0';
+	}
+	str_printable(buf);
+	return 0;
+}
+
+int proc_find_ancestor(const char *root, pid_t pid, proc_match *match, void *context,
+		       struct proc_info *ret)
+{
+	struct proc_info info;
+
+	for (int depth = 0; depth < PROC_DEPTH_MAX && pid > 0; depth++) {
+		int r = proc_read(root, pid, &info);
+
+		if (r < 0)
+			return depth == 0 ? r : -ENOENT;
+		if (match(&info, context)) {
+			*ret = info;
+			return 0;
+		}
+		pid = info.ppid;
+	}
+	return -ENOENT;
+}
+
+/* the numbers of @pid from our namespace inwards; how many, or -errno */
+static int read_levels(const char *root, pid_t pid, pid_t levels[PROC_LEVELS_MAX])
+{
+	char buf[PROC_STATUS_MAX];
+	const char *p;
+	uint64_t v;
+	int n = 0;
+	ssize_t len = proc_file(root, pid, "status", buf, sizeof(buf));
+
+	if (len < 0)
+		return (int)len;
+	p = status_field(buf, "NSpid");
+	if (!p) { /* a kernel without PID namespaces: one level */
+		levels[0] = pid;
+		return 1;
+	}
+	while (n < PROC_LEVELS_MAX && take_number(&p, &v))
+		levels[n++] = (pid_t)v;
+	return n > 0 ? n : -EBADMSG;
+}
+
+/* "pid:[4026531836]" of a process; empty when we may not look */
+static void read_namespace(const char *root, pid_t pid, char *buf, size_t size)
+{
+	char path[PROC_PATH_MAX];
+	ssize_t n = -1;
+
+	if (str_print(path, sizeof(path), "%s/%d/ns/pid", root, pid))
+		n = readlink(path, buf, size - 1);
+	buf[n > 0 ? n : 0] = '\0';
+}
+
+pid_t proc_pid_as_seen_by(const char *root, pid_t pid, pid_t reader)
+{
+	pid_t mine[PROC_LEVELS_MAX], theirs[PROC_LEVELS_MAX];
+	char of_reader[64], of_walk[64];
+	struct proc_info info;
+	int depth, n;
+
+	depth = read_levels(root, reader, theirs);
+	if (depth < 0)
+		return depth;
+	if (depth == 1) /* the reader lives in our namespace, or outside all */
+		return pid;
+	n = read_levels(root, pid, mine);
+	if (n < 0)
+		return n;
+	if (n < depth)
+		return 0;
+	/*
+	 * A number at that depth may belong to a sibling namespace.  Somebody on the chain of
+	 * parents lives at exactly that depth (at the least the parent of the inner init): his
+	 * namespace must be the reader's.
+	 */
+	read_namespace(root, reader, of_reader, sizeof(of_reader));
+	for (pid_t walk = pid; walk > 0;) {
+		pid_t levels[PROC_LEVELS_MAX];
+		int m = read_levels(root, walk, levels);
+
+		if (m == depth) {
+			read_namespace(root, walk, of_walk, sizeof(of_walk));
+			return of_reader[0] && strcmp(of_reader, of_walk) == 0 ? mine[depth - 1]
+									       : 0;
+		}
+		if (m < depth || proc_read(root, walk, &info) < 0)
+			return 0;
+		walk = info.ppid;
+	}
+	return 0;
+}
