@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SIM_CUDA_SIM_H
+#define SIM_CUDA_SIM_H
+
+/*
+ * The simulated driver from inside: the process object, devices, contexts, and how an entry point
+ * is written.
+ *
+ * An entry point is the exported function of cuda.def with a body of one macro:
+ *
+ *   CUresult cuMemFree_v2(CUdeviceptr dptr)
+ *   SIM_ENTRY(cuMemFree_v2, SIM_CTX | SIM_LOCK, mem_free(call.ctx, dptr), "%#llx", dptr)
+ *
+ * It checks that the driver is initialised (else 3, also in a forked child), that the thread has a
+ * usable context if SIM_CTX is asked (201 none, 709 destroyed, or the context's sticky error),
+ * injects the fault that was asked for, takes the lock if SIM_LOCK is asked, evaluates the
+ * expression, whose value is the CUresult, and writes the call log. Symbols without a body have a
+ * weak one in defaults.c that answers NOT_SUPPORTED.
+ *
+ * Lock policy. There is one mutex for the process, sim_lock(). It guards every object below and
+ * those of all modules; it is held for bookkeeping only, never across a sleep, a callback of the
+ * program or a call of an exported cu* function (without -Bsymbolic that may be somebody else's
+ * hook). A body that must wait drops it around the wait and looks its objects up again. The lock
+ * between processes (sim/state) nests inside it.
+ *
+ * Ownership. Contexts are never freed, so that a stale handle is recognised as destroyed. Device
+ * objects live as long as the process. Errors that the program sees are CUresult throughout; int
+ * with -errno only towards sim/state.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi/cuda_names.h"
+#include "abi/cuda_proto.h"
+#include "base/list.h"
+#include "base/size.h"
+#include "sim/state/state.h"
+
+#define CU_CALL(symbol, api, since, stream, params) \
+	__attribute__((visibility("default"))) CUresult symbol params;
+#include "abi/cuda.def"
+
+#define SIM_CUDA_VERSION 13000
+
+struct sim_exec_ctx; /* streams, modules, … of a context; sim-exec's */
+struct sim_pool;
+
+/* struct sim_device - one visible device, by its ordinal in this process */
+struct sim_device {
+	CUdevice ordinal;
+	unsigned index; /* in the shared state: PCI order */
+	const struct sim_device_info *info;
+	CUcontext primary; /* NULL: not active */
+	unsigned primary_refs, primary_flags;
+	struct sim_pool *default_pool, *current_pool;
+	struct list pools;
+	struct list contexts;
+	uint64_t peers; /* bit n: device n may access our pool memory … by cuMemPoolSetAccess */
+};
+
+#define SIM_CTX_MAGIC  0x43747853u /* "StxC" */
+#define SIM_LIMITS_MAX 10
+
+struct CUctx_st {
+	uint32_t magic;
+	bool is_primary, is_destroyed;
+	unsigned flags, api_version, attach_count;
+	unsigned long long id;
+	struct sim_device *device;
+	CUresult sticky; /* an error that only the context's end clears */
+	size_t limits[SIM_LIMITS_MAX];
+	CUfunc_cache cache;
+	CUsharedconfig shared_config;
+	uint64_t peers;            /* bit n: access to contexts of device n enabled */
+	struct list node;          /* sim_device.contexts while alive */
+	struct list allocs;        /* sim_alloc.ctx_node */
+	struct list arrays;        /* of array.c */
+	struct sim_exec_ctx *exec; /* made and ended by sim_exec_ctx_* */
+	CUcontext next_known;      /* every context ever made */
+};
+
+/* struct sim - the process */
+struct sim {
+	pthread_mutex_t lock;
+	bool is_initialised;
+	struct sim_state *state;
+	unsigned device_count;
+	struct sim_device devices[SIM_DEVICES_MAX];
+};
+
+extern struct sim sim;
+
+static inline void sim_lock(void)
+{
+	pthread_mutex_lock(&sim.lock);
+}
+
+static inline void sim_unlock(void)
+{
+	pthread_mutex_unlock(&sim.lock);
+}
+
+/* Entry points. */
+
+#define SIM_INIT    0u        /* must be initialised; the least of all */
+#define SIM_CTX     (1u << 0) /* a current, usable context, in call.ctx */
+#define SIM_LOCK    (1u << 1) /* hold sim_lock() while the expression is evaluated */
+#define SIM_NO_INIT (1u << 2) /* works before cuInit */
+#define SIM_STALE   (1u << 3) /* with SIM_CTX: a sticky error does not stop the call */
+
+struct sim_call {
+	enum cuda_sym symbol;
+	unsigned needs;
+	bool is_locked;
+	CUcontext ctx;
+};
+
+/** sim_enter - the checks above; anything but CUDA_SUCCESS is what the call returns */
+CUresult sim_enter(struct sim_call *call);
+
+/** sim_leave - unlock, log; returns @result */
+CUresult sim_leave(struct sim_call *call, CUresult result, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#define SIM_ENTRY(sym, needs_, expr, ...)                                       \
+	{                                                                       \
+		struct sim_call call = { CU_SYM_##sym, (needs_), false, NULL }; \
+		CUresult result = sim_enter(&call);                             \
+                                                                                \
+		if (result == CUDA_SUCCESS)                                     \
+			result = (expr);                                        \
+		return sim_leave(&call, result, __VA_ARGS__);                   \
+	}
+
+/* Devices and contexts. */
+
+/** sim_device - NULL unless @ordinal is a visible device */
+struct sim_device *sim_device(CUdevice ordinal);
+
+/** sim_ctx_current - the top of this thread's stack, or NULL; destroyed ones included */
+CUcontext sim_ctx_current(void);
+
+/** sim_ctx_check - @ctx named by the program: SUCCESS, INVALID_CONTEXT or CONTEXT_IS_DESTROYED */
+CUresult sim_ctx_check(CUcontext ctx);
+
+/** sim_ctx_fail - make @error sticky in @ctx: an illegal address, a launch that failed */
+void sim_ctx_fail(CUcontext ctx, CUresult error);
+
+/** sim_fork_check - false in a child forked after cuInit */
+bool sim_is_usable(void);
+
+/* Faults and the call log (faults.c, log.c). */
+
+/** sim_fault - the result that a configured fault gives this call, or CUDA_SUCCESS; may sleep */
+CUresult sim_fault(enum cuda_sym symbol);
+
+/*
+ * What sim-exec gives the core. All are called with sim_lock() held, and return with it held, also
+ * when they drop it to wait.
+ */
+
+CUresult sim_exec_ctx_init(CUcontext ctx);
+/** sim_exec_ctx_fini - end all streams, events, modules of @ctx without waiting; frees ctx->exec */
+void sim_exec_ctx_fini(CUcontext ctx);
+/** sim_exec_ctx_sync - wait until all work of @ctx is done; its sticky error if it has one */
+CUresult sim_exec_ctx_sync(CUcontext ctx);
+
+/* struct sim_stream_info - what the core must know of a stream handle */
+struct sim_stream_info {
+	CUcontext ctx;
+	uint64_t id;      /* unique in the process, never reused */
+	uint64_t tail_ns; /* CLOCK_MONOTONIC when its work so far is done */
+	bool is_capturing;
+};
+
+/**
+ * sim_exec_stream_info - resolve @stream (NULL, LEGACY, PER_THREAD or a handle)
+ * @is_per_thread: NULL means the per-thread stream (_ptsz entry points)
+ */
+CUresult sim_exec_stream_info(CUstream stream, bool is_per_thread, struct sim_stream_info *ret);
+
+/** sim_exec_capture_alloc - cuMemAlloc(FromPool)Async on a capturing stream: add a node */
+CUresult sim_exec_capture_alloc(CUstream stream, bool is_per_thread, struct sim_pool *pool,
+				size_t bytes, CUdeviceptr *ret);
+/** sim_exec_capture_free - cuMemFreeAsync on a capturing stream: add a node */
+CUresult sim_exec_capture_free(CUstream stream, bool is_per_thread, CUdeviceptr ptr);
+
+/** sim_exec_unsafe_call - a call that a GLOBAL capture forbids; invalidates it, and says so */
+CUresult sim_exec_unsafe_call(void);
+
+#endif
