@@ -92,26 +92,31 @@ static int parse_stat(const char *stat, struct proc_info *info)
 int proc_read(const char *root, pid_t pid, struct proc_info *ret)
 {
 	struct proc_info info = { .pid = pid };
-	char buf[PROC_STATUS_MAX];
-	const char *uid;
-	uint64_t v;
+	char buf[PROC_STAT_MAX];
+	ssize_t n = proc_file(root, pid, "stat", buf, sizeof(buf));
 	int r;
-	ssize_t n;
 
-	n = proc_file(root, pid, "stat", buf, PROC_STAT_MAX);
 	if (n < 0)
 		return (int)n;
 	r = parse_stat(buf, &info);
-	if (r < 0)
-		return r;
-	n = proc_file(root, pid, "status", buf, sizeof(buf));
+	if (r == 0)
+		*ret = info;
+	return r;
+}
+
+int proc_uid(const char *root, pid_t pid, uid_t *ret)
+{
+	char buf[PROC_STATUS_MAX];
+	const char *uid;
+	uint64_t v;
+	ssize_t n = proc_file(root, pid, "status", buf, sizeof(buf));
+
 	if (n < 0)
 		return (int)n;
 	uid = status_field(buf, "Uid");
 	if (!uid || !take_number(&uid, &v))
 		return -EBADMSG;
-	info.uid = (uid_t)v;
-	*ret = info;
+	*ret = (uid_t)v;
 	return 0;
 }
 
@@ -158,20 +163,17 @@ int proc_command(const char *root, pid_t pid, char *buf, size_t size)
 	return 0;
 }
 
-int proc_find_ancestor(const char *root, pid_t pid, proc_match *match, void *context,
-		       struct proc_info *ret)
+pid_t proc_find_ancestor(const char *root, pid_t pid, proc_match *match, void *context)
 {
 	struct proc_info info;
 
 	for (int depth = 0; depth < PROC_DEPTH_MAX && pid > 0; depth++) {
+		if (match(pid, context))
+			return pid;
 		int r = proc_read(root, pid, &info);
 
 		if (r < 0)
 			return depth == 0 ? r : -ENOENT;
-		if (match(&info, context)) {
-			*ret = info;
-			return 0;
-		}
 		pid = info.ppid;
 	}
 	return -ENOENT;

@@ -26,12 +26,14 @@ struct proc_info {
 	pid_t ppid; /* 0: none in our PID namespace */
 	pid_t session;
 	char state; /* 'R', 'S', 'Z' … */
-	uid_t uid;  /* the real one */
 	uint64_t start_ticks;
 };
 
 /** proc_read - 0; -ESRCH when there is no such process; -EBADMSG when the text is not understood */
 int proc_read(const char *root, pid_t pid, struct proc_info *ret);
+
+/** proc_uid - the real user id; 0 or -errno as proc_read */
+int proc_uid(const char *root, pid_t pid, uid_t *ret);
 
 /** proc_is_same - is @pid still the process that began at @start_ticks, and not a zombie? */
 bool proc_is_same(const char *root, pid_t pid, uint64_t start_ticks);
@@ -45,15 +47,15 @@ bool proc_is_same(const char *root, pid_t pid, uint64_t start_ticks);
 int proc_command(const char *root, pid_t pid, char *buf, size_t size);
 
 /** proc_match - does the caller look for this one? */
-typedef bool proc_match(const struct proc_info *info, void *context);
+typedef bool proc_match(pid_t pid, void *context);
 
 /**
  * proc_find_ancestor - the nearest of @pid itself, its parent, its parent's parent … that matches
  *
- * Returns 0 and the process; -ENOENT when none does; -ESRCH when @pid itself is gone.
+ * A parent is asked about before anything of it is read, so a child of somebody well known costs
+ * one small file.  Returns its number; -ENOENT when none matches; -ESRCH when @pid itself is gone.
  */
-int proc_find_ancestor(const char *root, pid_t pid, proc_match *match, void *context,
-		       struct proc_info *ret);
+pid_t proc_find_ancestor(const char *root, pid_t pid, proc_match *match, void *context);
 
 /**
  * proc_pid_as_seen_by - the number @pid has in the PID namespace of @reader

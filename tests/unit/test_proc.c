@@ -98,6 +98,7 @@ static int teardown(void **state)
 static void test_read(void **state)
 {
 	struct world *w = *state;
+	uid_t uid;
 	struct proc_info info;
 
 	assert_int_equal(proc_read(w->root, 62, &info), 0);
@@ -105,7 +106,9 @@ static void test_read(void **state)
 	assert_int_equal(info.ppid, 61);
 	assert_int_equal(info.session, 61);
 	assert_int_equal(info.start_ticks, 620);
-	assert_int_equal(info.uid, 1062);
+	assert_int_equal(proc_uid(w->root, 62, &uid), 0);
+	assert_int_equal(uid, 1062);
+	assert_int_equal(proc_uid(w->root, 99, &uid), -ESRCH);
 	assert_int_equal(info.state, 'S');
 	assert_int_equal(proc_read(w->root, 99, &info), -ESRCH);
 	assert_int_equal(proc_read(w->root, 0, &info), -ESRCH);
@@ -156,25 +159,23 @@ static void test_command(void **state)
 	assert_string_equal(buf, "");
 }
 
-static bool is_keeper(const struct proc_info *info, void *context)
+static bool is_wanted(pid_t pid, void *context)
 {
-	return info->pid == 50 && info->start_ticks == *(uint64_t *)context;
+	return pid == *(pid_t *)context;
 }
 
 static void test_ancestor(void **state)
 {
 	struct world *w = *state;
-	struct proc_info info;
-	uint64_t start = 500;
+	pid_t wanted = 50;
 
-	assert_int_equal(proc_find_ancestor(w->root, 63, is_keeper, &start, &info), 0);
-	assert_int_equal(info.pid, 50);
-	assert_int_equal(proc_find_ancestor(w->root, 50, is_keeper, &start, &info), 0);
-	assert_int_equal(proc_find_ancestor(w->root, 1, is_keeper, &start, &info), -ENOENT);
-	assert_int_equal(proc_find_ancestor(w->root, 80, is_keeper, &start, &info), -ENOENT);
-	assert_int_equal(proc_find_ancestor(w->root, 99, is_keeper, &start, &info), -ESRCH);
-	start = 501; /* the number was used again by somebody else */
-	assert_int_equal(proc_find_ancestor(w->root, 63, is_keeper, &start, &info), -ENOENT);
+	assert_int_equal(proc_find_ancestor(w->root, 63, is_wanted, &wanted), 50);
+	assert_int_equal(proc_find_ancestor(w->root, 50, is_wanted, &wanted), 50);
+	assert_int_equal(proc_find_ancestor(w->root, 1, is_wanted, &wanted), -ENOENT);
+	assert_int_equal(proc_find_ancestor(w->root, 80, is_wanted, &wanted), -ENOENT);
+	assert_int_equal(proc_find_ancestor(w->root, 99, is_wanted, &wanted), -ESRCH);
+	wanted = 62; /* the nearest one, not the first in any list */
+	assert_int_equal(proc_find_ancestor(w->root, 63, is_wanted, &wanted), 62);
 }
 
 static void test_seen_by(void **state)
@@ -197,13 +198,15 @@ static void test_ourselves(void **state)
 {
 	struct proc_info info, child;
 	char buf[256];
+	uid_t uid;
 	pid_t pid;
 
 	(void)state;
 	assert_int_equal(proc_read(PROC_ROOT, getpid(), &info), 0);
 	assert_int_equal(info.ppid, getppid());
 	assert_int_equal(info.session, getsid(0));
-	assert_int_equal(info.uid, getuid());
+	assert_int_equal(proc_uid(PROC_ROOT, getpid(), &uid), 0);
+	assert_int_equal(uid, getuid());
 	assert_true(proc_is_same(PROC_ROOT, getpid(), info.start_ticks));
 	assert_int_equal(proc_command(PROC_ROOT, getpid(), buf, sizeof(buf)), 0);
 	assert_non_null(strstr(buf, "test_proc"));
