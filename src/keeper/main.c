@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * allot-keeper: one small process a job.  `allot run` turns into it once the job is admitted, so
+ * it has the pid that the shell waits for.  It starts the command with the terminal, the ids and
+ * the signals untouched, adopts what forks away from it (subreaper), ends the whole tree when the
+ * command ends or the job is cancelled, and passes the command's exit status on.
+ *
+ * The command stays in the keeper's process group: what the terminal sends (Ctrl-C, Ctrl-Z,
+ * hang-up) reaches both, the keeper lets the command decide.  What a person or a script sends to
+ * the keeper alone is passed on to the command.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/size.h"
+#include "keeper/link.h"
+#include "keeper/tree.h"
+
+#define EXIT_ALLOT_FAILED   125
+#define EXIT_CANNOT_EXECUTE 126
+#define EXIT_NOT_FOUND      127
+#define LEFTOVER_GRACE_NS   (2 * NS_PER_S) /* for what the command leaves running */
+#define KILL_ROUND_NS       (20 * NS_PER_MS)
+#define MAX_SETENV          32
+
+enum phase {
+	PHASE_RUNNING,
+	PHASE_ENDING,  /* asked to end, grace running */
+	PHASE_KILLING, /* the grace is over */
+};
+
+struct keeper {
+	struct link link;
+	sigset_t old_mask;
+	int signals; /* signalfd */
+	const char *setenv[MAX_SETENV];
+	unsigned n_setenv;
+	char **argv;
+	pid_t command;
+	bool ended; /* the command itself */
+	int status;
+	enum phase phase;
+	uint64_t phase_end_ns;
+};
+
+static const int forwarded[] = { SIGTERM, SIGHUP,  SIGINT,   SIGQUIT,
+				 SIGUSR1, SIGUSR2, SIGWINCH, SIGALRM };
+
+/* in the child; never returns */
+static void become_command(const struct keeper *k, int report)
+{
+	for (unsigned i = 0; i < k->n_setenv; i++)
+		(void)putenv((char *)k->setenv[i]); /* only ENOMEM, and then exec fails too */
+	(void)sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
+	(void)execvp(k->argv[0], k->argv);
+	(void)!write(report, &errno, sizeof(errno)); /* a lost report reads as EIO */
+	_exit(EXIT_NOT_FOUND);
+}
+
+/* 0, or the exit status with which the keeper ends */
+static int start_command(struct keeper *k)
+{
+	int ends[2], code = 0;
+	ssize_t n;
+
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		log_error("cannot make a pipe: %s", strerror(errno));
+		return EXIT_ALLOT_FAILED;
+	}
+	k->command = fork();
+	if (k->command == 0)
+		become_command(k, ends[1]);
+	close(ends[1]);
+	if (k->command < 0) {
+		log_error("cannot fork: %s", strerror(errno));
+		close(ends[0]);
+		return EXIT_ALLOT_FAILED;
+	}
+	do
+		n = read(ends[0], &code, sizeof(code));
+	while (n < 0 && errno == EINTR);
+	close(ends[0]);
+	if (n == 0) {
+		link_started(&k->link, k->command);
+		return 0;
+	}
+	while (waitpid(k->command, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (n != sizeof(code))
+		code = EIO;
+	log_error("cannot execute '%s': %s", k->argv[0], strerror(code));
+	return code == ENOENT || code == ENOTDIR ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+}
+
+static void begin_end(struct keeper *k, int sig, uint64_t grace_ns)
+{
+	uint64_t end = size_sat_add(clock_now_ns(), grace_ns);
+
+	(void)tree_signal(getpid(), SIGCONT, NULL); /* a stopped process hears nothing */
+	(void)tree_signal(getpid(), sig, NULL);
+	/* asked twice: the shorter grace counts */
+	k->phase_end_ns = k->phase == PHASE_RUNNING ? end : size_min(k->phase_end_ns, end);
+	if (k->phase == PHASE_RUNNING)
+		k->phase = PHASE_ENDING;
+}
+
+static void reap(struct keeper *k)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid != k->command)
+			continue;
+		k->ended = true;
+		k->status = status;
+	}
+}
+
+static void on_signals(struct keeper *k)
+{
+	struct signalfd_siginfo si;
+
+	while (read(k->signals, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		if (si.ssi_signo == SIGCHLD)
+			continue; /* reaped every round */
+		/* the terminal's own signals reach the command without us */
+		if (si.ssi_code != SI_USER && si.ssi_code != SI_QUEUE && si.ssi_code != SI_TKILL)
+			continue;
+		if (!k->ended)
+			(void)kill(k->command, (int)si.ssi_signo); /* gone: nothing to tell */
+		else
+			begin_end(k, SIGTERM, 0);
+	}
+}
+
+/* is the whole tree gone? */
+static bool is_finished(struct keeper *k, uint64_t now_ns)
+{
+	if (k->ended && k->phase == PHASE_RUNNING && tree_signal(getpid(), 0, NULL) > 0)
+		begin_end(k, SIGTERM, LEFTOVER_GRACE_NS);
+	if (k->phase == PHASE_ENDING && now_ns >= k->phase_end_ns)
+		k->phase = PHASE_KILLING;
+	if (k->phase == PHASE_KILLING)
+		(void)tree_kill(getpid());
+	reap(k);
+	return k->ended && tree_signal(getpid(), 0, NULL) <= 0;
+}
+
+static void watch(struct keeper *k)
+{
+	for (;;) {
+		uint64_t now = clock_now_ns(), next = link_tick(&k->link, now);
+		struct pollfd p[] = { { .fd = k->signals, .events = POLLIN },
+				      { .fd = k->link.sock, .events = POLLIN } };
+		struct timespec ts;
+
+		if (k->phase == PHASE_ENDING || k->phase == PHASE_KILLING || k->ended)
+			next = size_min(next, now + KILL_ROUND_NS);
+		now = clock_now_ns();
+		next = next > now ? next - now : 0;
+		next = size_min(next, 3600 * NS_PER_S);
+		ts.tv_sec = (time_t)(next / NS_PER_S);
+		ts.tv_nsec = (long)(next % NS_PER_S);
+		(void)ppoll(p, ARRAY_SIZE(p), &ts, NULL); /* an error shows again below */
+		link_read(&k->link, clock_now_ns());
+		if (k->link.signal) {
+			begin_end(k, k->link.signal, k->link.signal_grace_ns);
+			k->link.signal = 0;
+		}
+		on_signals(k);
+		reap(k);
+		if ((k->ended || k->phase != PHASE_RUNNING) && is_finished(k, clock_now_ns()))
+			return;
+	}
+}
+
+static int exit_code(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int setup_signals(struct keeper *k)
+{
+	sigset_t mask;
+
+	(void)sigemptyset(&mask);
+	(void)sigaddset(&mask, SIGCHLD);
+	for (unsigned i = 0; i < ARRAY_SIZE(forwarded); i++)
+		(void)sigaddset(&mask, forwarded[i]);
+	if (sigprocmask(SIG_BLOCK, &mask, &k->old_mask) < 0)
+		return -errno;
+	k->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	return k->signals < 0 ? -errno : 0;
+}
+
+struct arguments {
+	uint64_t fd, job;
+	const char *socket;
+};
+
+static bool parse_arguments(struct keeper *k, struct arguments *a, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "fd", required_argument, NULL, 'f' },
+		{ "job", required_argument, NULL, 'j' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "env", required_argument, NULL, 'e' },
+		{ 0 },
+	};
+	struct err err = { .text = "an option is missing" };
+	int c, r = 0;
+
+	while (r == 0 && (c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		if (c == 'f')
+			r = parse_u64(optarg, 3, INT32_MAX, &a->fd, &err);
+		else if (c == 'j')
+			r = parse_u64(optarg, 1, UINT64_MAX, &a->job, &err);
+		else if (c == 's')
+			a->socket = optarg;
+		else if (c == 'e' && k->n_setenv < MAX_SETENV && strchr(optarg, '='))
+			k->setenv[k->n_setenv++] = optarg;
+		else
+			r = err_set(&err, -EINVAL, "it is started by 'allot run', not by hand");
+	}
+	k->argv = argv + optind;
+	if (r == 0 && a->fd && a->job && a->socket && *k->argv)
+		return true;
+	log_error("%s", err.text);
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	struct keeper k = { .signals = -1 };
+	struct arguments a = { 0 };
+	int r;
+
+	log_setup("allot", LOG_LEVEL_WARN);
+	if (!parse_arguments(&k, &a, argc, argv))
+		return EXIT_ALLOT_FAILED;
+	if (fcntl((int)a.fd, F_SETFD, FD_CLOEXEC) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ||
+	    setup_signals(&k) < 0 || link_init(&k.link, (int)a.fd, a.socket, a.job) < 0) {
+		log_error("cannot start the keeper of job %llu: %s", (unsigned long long)a.job,
+			  strerror(errno));
+		return EXIT_ALLOT_FAILED;
+	}
+	r = start_command(&k);
+	if (r == 0) {
+		watch(&k);
+		link_ended(&k.link, k.status);
+		r = exit_code(k.status);
+	} else {
+		link_ended(&k.link, r << 8);
+	}
+	link_fini(&k.link);
+	return r;
+}
