@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/paths.h"
+#include "base/str.h"
+#include "cli/out.h"
+#include "cli/session.h"
+#include "client/find.h"
+
+/*
+ * Every check is a line: ok, warn or fail, what was found, and for what is not ok the fix.  A
+ * check that cannot be made says so; it never counts as passed.
+ */
+
+enum verdict {
+	VERDICT_OK,
+	VERDICT_WARN,
+	VERDICT_FAIL,
+};
+
+struct doctor {
+	struct common common;
+	json_t *items;
+	unsigned fails, warns;
+	struct wire_daemon_info info;
+	bool has_daemon;
+};
+
+static const char *const verdict_names[] = { "ok", "warn", "fail" };
+
+static const struct opt opts[] = {
+	OPT_OUTPUT,
+	OPT_COMMON,
+};
+
+/* @fix may be NULL when the verdict is ok */
+static void report(struct doctor *d, enum verdict v, const char *check, const char *fix,
+		   const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+static void report(struct doctor *d, enum verdict v, const char *check, const char *fix,
+		   const char *fmt, ...)
+{
+	char found[1200];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(found, sizeof(found), fmt, ap);
+	va_end(ap);
+	d->fails += v == VERDICT_FAIL;
+	d->warns += v == VERDICT_WARN;
+	if (d->common.output == OUTPUT_TABLE) {
+		printf("%-4s  %-12s %s\n", verdict_names[v], check, found);
+		if (fix)
+			printf("      %-12s fix: %s\n", "", fix);
+		return;
+	}
+	(void)json_array_append_new(d->items,
+				    json_pack("{s:s s:s s:s s:o}", "check", check, "verdict",
+					      verdict_names[v], "found", found, "fix",
+					      fix ? json_string(fix) : json_null()));
+}
+
+static void check_daemon(struct doctor *d)
+{
+	struct wire_daemon ask = { 0 };
+	struct client_place place;
+	struct err err = { 0 };
+	struct client c;
+	int r = client_find(d->common.socket, &place, &err);
+
+	if (r == 0)
+		r = client_connect_place(&place, &err);
+	if (r == -ENOENT || r == -ECONNREFUSED) {
+		report(d, VERDICT_WARN, "daemon",
+		       "'allot run' starts one, or: systemctl start allotd", "nobody listens on %s",
+		       place.socket);
+		return;
+	}
+	if (r < 0) {
+		report(d, VERDICT_FAIL, "daemon",
+		       "join the group 'allot', or ask the machine's owner", "%s", err.text);
+		return;
+	}
+	client_init(&c, r);
+	r = client_call(&c, WIRE_DAEMON, &ask, WIRE_DAEMON_INFO, &d->info, SESSION_TIMEOUT_NS,
+			&err);
+	client_fini(&c);
+	if (r < 0) {
+		report(d, VERDICT_FAIL, "daemon", "restart allotd (jobs go on meanwhile)", "%s",
+		       err.text);
+		return;
+	}
+	d->has_daemon = true;
+	report(d, VERDICT_OK, "daemon", NULL, "allotd %s, pid %d, %s, %u GPUs, %u jobs%s",
+	       d->info.version, d->info.pid,
+	       d->info.system ? "system service" : "a fence between this user's own programs",
+	       d->info.n_gpus, d->info.n_jobs, d->info.simulated ? ", simulated" : "");
+	if (strcmp(d->info.version, ALLOT_VERSION) != 0)
+		report(d, VERDICT_WARN, "version", "restart allotd after an upgrade",
+		       "allot is %s, allotd is %s", ALLOT_VERSION, d->info.version);
+	if (d->info.trouble[0])
+		report(d, VERDICT_FAIL, "daemon", "look into its log", "%s", d->info.trouble);
+	if (!d->info.nvml_ok)
+		report(d, VERDICT_FAIL, "nvml", "run nvidia-smi: if it hangs too, the driver does",
+		       "NVML does not answer");
+	else
+		report(d, VERDICT_OK, "nvml", NULL, "answers, driver %s",
+		       d->info.driver_version[0] ? d->info.driver_version : "of unknown version");
+}
+
+/* what a bare program would load: in a child, since it runs the driver's constructors */
+static void check_library(struct doctor *d, const char *check, const char *soname)
+{
+	char path[PATHS_MAX] = "";
+	int ends[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return;
+	(void)fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		char name[2 * PATHS_MAX];
+		const char *dir = d->has_daemon ? d->info.driver_dir : "";
+		struct link_map *map = NULL;
+		void *lib;
+
+		(void)str_print(name, sizeof(name), "%s%s%s", dir, *dir ? "/" : "", soname);
+		lib = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+		if (lib && dlinfo(lib, RTLD_DI_LINKMAP, &map) == 0 && map->l_name)
+			(void)fd_write_all(ends[1], map->l_name, strlen(map->l_name));
+		_exit(lib ? 0 : 1);
+	}
+	close(ends[1]);
+	n = read(ends[0], path, sizeof(path) - 1);
+	close(ends[0]);
+	path[n > 0 ? n : 0] = '\0';
+	if (pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0 || !path[0])
+		report(d, d->has_daemon && d->info.simulated ? VERDICT_WARN : VERDICT_FAIL, check,
+		       "install NVIDIA's driver; without a GPU: allotd --sim",
+		       "%s cannot be loaded", soname);
+	else
+		report(d, VERDICT_OK, check, NULL, "%s is %s", soname, path);
+}
+
+static void check_shims(struct doctor *d)
+{
+	static const char *const cuda[] = { "../lib/liballot-cuda.so",
+					    "../lib/allot/liballot-cuda.so",
+					    "../shim/liballot-cuda.so", NULL };
+	static const char *const nvml[] = { "../lib/liballot-nvml.so",
+					    "../lib/allot/liballot-nvml.so",
+					    "../shim/liballot-nvml.so", NULL };
+	static const char *const *const all[] = { cuda, nvml };
+	static const char *const names[] = { "liballot-cuda.so", "liballot-nvml.so" };
+	static const char *const probes[] = { "cuInit", "nvmlInit_v2" };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(all); i++) {
+		char path[PATHS_MAX];
+		void *lib;
+
+		if (paths_beside(all[i], path, sizeof(path)) < 0) {
+			report(d, VERDICT_FAIL, "shim", "install allot whole", "%s is missing",
+			       names[i]);
+			continue;
+		}
+		/* loading it does nothing by itself: no driver, no thread, no connection */
+		lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+		if (!lib || !dlsym(lib, probes[i]))
+			report(d, VERDICT_FAIL, "shim", "install allot whole", "%s: %s", path,
+			       lib ? "does not export the driver's calls" : dlerror());
+		else
+			report(d, VERDICT_OK, "shim", NULL,
+			       "%s loads and exports the driver's calls", path);
+	}
+}
+
+static void check_devices(struct doctor *d)
+{
+	static const char *const nodes[] = { "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm" };
+
+	if (d->has_daemon && d->info.simulated)
+		return;
+	for (unsigned i = 0; i < ARRAY_SIZE(nodes); i++) {
+		if (access(nodes[i], R_OK | W_OK) == 0)
+			report(d, VERDICT_OK, "permission", NULL, "%s can be opened", nodes[i]);
+		else if (errno == ENOENT)
+			report(d, VERDICT_WARN, "permission",
+			       "load the driver (modprobe nvidia-uvm), or run 'nvidia-smi' once as "
+			       "root",
+			       "%s is not there", nodes[i]);
+		else
+			report(d, VERDICT_FAIL, "permission", "join the group that owns it (ls -l)",
+			       "%s may not be opened: %s", nodes[i], strerror(errno));
+	}
+}
+
+static void check_cgroup(struct doctor *d)
+{
+	char text[4096];
+	ssize_t n = fd_read_file(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text));
+
+	if (n < 0) {
+		report(d, VERDICT_WARN, "cgroup", "mount /proc", "/proc/self/cgroup: %s",
+		       strerror((int)-n));
+		return;
+	}
+	text[strcspn(text, "\n")] = '\0';
+	if (str_starts_with(text, "0::"))
+		report(d, VERDICT_OK, "cgroup", NULL, "version 2, %s", text + 3);
+	else
+		report(d, VERDICT_WARN, "cgroup",
+		       "boot with systemd.unified_cgroup_hierarchy=1; jobs are found by their "
+		       "keeper "
+		       "meanwhile",
+		       "version 1");
+}
+
+static void check_preload(struct doctor *d)
+{
+	if (access("/etc/ld.so.preload", R_OK) == 0)
+		report(d, VERDICT_WARN, "preload",
+		       "make sure that it does not name another GPU shim",
+		       "/etc/ld.so.preload exists");
+	else
+		report(d, VERDICT_OK, "preload", NULL, "no library is preloaded machine-wide");
+}
+
+static int run(int argc, char **argv)
+{
+	struct doctor d = { 0 };
+	int r = opts_parse(&cmd_doctor, argc, argv, &d.common, NULL, NULL);
+
+	if (r < 0)
+		return opts_exit(r, WIRE_CODE_USAGE);
+	d.items = json_array();
+	check_daemon(&d);
+	check_library(&d, "libcuda", "libcuda.so.1");
+	check_library(&d, "libnvidia-ml", "libnvidia-ml.so.1");
+	check_shims(&d);
+	check_devices(&d);
+	check_cgroup(&d);
+	check_preload(&d);
+	if (d.common.output != OUTPUT_TABLE) {
+		if (out_items(d.common.output, "CheckList", d.items) < 0)
+			return WIRE_CODE_FAILED;
+	} else {
+		json_decref(d.items);
+		printf("%u failed, %u warnings\n", d.fails, d.warns);
+	}
+	return d.fails ? WIRE_CODE_FAILED : 0;
+}
+
+const struct cmd cmd_doctor = {
+	.name = "doctor",
+	.args = "[options]",
+	.summary = "Check driver, libraries, daemon and permissions, with a fix for each failure",
+	.opts = opts,
+	.run = run,
+};

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CLI_OUT_H
+#define CLI_OUT_H
+
+/*
+ * What a read verb prints.  A verb makes flat JSON objects, one an item, with the names of the
+ * interface; from them come -o json (with the envelope allot/v1) and -o csv; the table is text of
+ * the verb's own.  Unknown is null, an empty cell, or "–": never 0.
+ */
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/cmd.h"
+
+/** out_items - print @items (an array of flat objects) as JSON or CSV to stdout; takes it over */
+int out_items(enum output form, const char *kind, json_t *items);
+
+/** out_u64 - a JSON number, or null for WIRE_UNKNOWN_U64 */
+json_t *out_u64(uint64_t v);
+
+/** out_u32 - the same for WIRE_UNKNOWN_U32 */
+json_t *out_u32(uint32_t v);
+
+/** out_pct - permille as percent with one decimal, or null */
+json_t *out_pct(uint32_t permille);
+
+/* ---- tables: rows of text, columns as wide as their widest cell ---- */
+
+#define OUT_COLUMNS 12
+#define OUT_CELL    96
+
+struct out_row {
+	char cell[OUT_COLUMNS][OUT_CELL];
+};
+
+struct out_table {
+	unsigned n_columns;
+	const char *title[OUT_COLUMNS];
+	bool right[OUT_COLUMNS]; /* numbers stand to the right */
+	struct out_row *rows;
+	unsigned n_rows, room;
+};
+
+/** out_row - a new empty row; NULL without memory */
+struct out_row *out_row(struct out_table *t);
+
+/** out_table_print - print and free the rows */
+void out_table_print(struct out_table *t, FILE *to);
+
+#endif

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run_request.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+#define WHEN_FULL_DEFAULT_NS (60 * NS_PER_S)
+
+void run_request_init(struct wire_run *m)
+{
+	memset(m, 0, sizeof(*m));
+	m->job_class = WIRE_CLASS_NORMAL;
+	m->fail_policy = WIRE_FAIL_CLOSED;
+	m->when_full_wait = 1;
+	m->when_full_ns = WHEN_FULL_DEFAULT_NS;
+	m->admit_wait_ns = UINT64_MAX;
+	m->n_gpus = 1;
+	m->compute_max_permille = 1000;
+}
+
+int run_request_vram(struct wire_run *m, const char *value, struct err *err)
+{
+	struct parse_amount request, limit;
+	int r = parse_vram(value, &request, &limit, err);
+
+	if (r < 0)
+		return r;
+	m->request = (struct wire_amount){ .bytes = request.bytes, .permille = request.permille };
+	m->limit = (struct wire_amount){ .bytes = limit.bytes, .permille = limit.permille };
+	return 0;
+}
+
+int run_request_class(struct wire_run *m, const char *value, struct err *err)
+{
+	static const char *const names[] = { "latency", "normal", "batch", NULL };
+	const char *near;
+
+	for (unsigned i = 0; names[i]; i++) {
+		if (strcmp(value, names[i]) == 0) {
+			m->job_class = i;
+			return 0;
+		}
+	}
+	near = str_nearest(value, names);
+	return err_set(err, -EINVAL, "class '%s' is none of latency, normal, batch%s%s%s", value,
+		       near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+int run_request_when_full(struct wire_run *m, const char *value, struct err *err)
+{
+	if (strcmp(value, "fail") == 0) {
+		m->when_full_wait = 0;
+		m->when_full_ns = 0;
+		return 0;
+	}
+	if (strcmp(value, "wait") == 0) {
+		m->when_full_wait = 1;
+		m->when_full_ns = WHEN_FULL_DEFAULT_NS;
+		return 0;
+	}
+	if (!str_starts_with(value, "wait="))
+		return err_set(err, -EINVAL, "'%s' is neither wait, wait=TIME nor fail", value);
+	m->when_full_wait = 1;
+	return parse_duration(value + 5, &m->when_full_ns, err);
+}
+
+int run_request_fail_policy(struct wire_run *m, const char *value, struct err *err)
+{
+	if (strcmp(value, "closed") == 0)
+		m->fail_policy = WIRE_FAIL_CLOSED;
+	else if (strcmp(value, "open") == 0)
+		m->fail_policy = WIRE_FAIL_OPEN;
+	else
+		return err_set(err, -EINVAL, "fail policy '%s' is neither closed nor open", value);
+	return 0;
+}
+
+/* HAMi's and KAI's form: "8g", "8192m", a bare number is MiB */
+static int foreign_limit(struct wire_run *m, const char *value, struct err *err)
+{
+	char sized[64];
+	size_t len = strlen(value);
+
+	if (len == 0 || len > 32)
+		return err_set(err, -EINVAL, "'%.40s' is no size", value);
+	(void)str_print(sized, sizeof(sized), "%s%s", value,
+			isdigit((unsigned char)value[len - 1]) ? "M" : "");
+	return run_request_vram(m, sized, err);
+}
+
+int run_request_env(struct wire_run *m, struct err *err)
+{
+	const char *vram = secure_getenv("ALLOT_VRAM");
+	const char *foreign = secure_getenv("CUDA_DEVICE_MEMORY_LIMIT");
+	const char *class = secure_getenv("ALLOT_CLASS");
+	int r;
+
+	if (vram && *vram) {
+		r = run_request_vram(m, vram, err);
+		if (r < 0)
+			return err_prefix(err, r, "ALLOT_VRAM");
+	} else if (foreign && *foreign) {
+		r = foreign_limit(m, foreign, err);
+		if (r < 0)
+			return err_prefix(err, r, "CUDA_DEVICE_MEMORY_LIMIT");
+	}
+	if (class && *class) {
+		r = run_request_class(m, class, err);
+		if (r < 0)
+			return err_prefix(err, r, "ALLOT_CLASS");
+	}
+	return 0;
+}
+
+void run_request_command(struct wire_run *m, char **argv)
+{
+	const char *slash = strrchr(argv[0], '/');
+	size_t len = 0;
+
+	if (!m->name[0])
+		(void)str_copy(m->name, sizeof(m->name), slash && slash[1] ? slash + 1 : argv[0]);
+	for (; *argv && len + 1 < sizeof(m->command); argv++) {
+		if (!str_print(m->command + len, sizeof(m->command) - len, "%s%s", len ? " " : "",
+			       *argv))
+			break; /* cut: it is for people */
+		len = strlen(m->command);
+	}
+	str_printable(m->command);
+	str_printable(m->name);
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CLI_RUN_REQUEST_H
+#define CLI_RUN_REQUEST_H
+
+/*
+ * What `allot run` asks for: built from the environment's defaults (ALLOT_VRAM, ALLOT_CLASS,
+ * CUDA_DEVICE_MEMORY_LIMIT), then the options.  Whatever cannot be read is an error, never a
+ * default.
+ */
+
+#include "wire/wire.h"
+
+struct err;
+
+void run_request_init(struct wire_run *m);
+
+/** run_request_env - the environment's defaults; 0 or -errno with the variable named in @err */
+int run_request_env(struct wire_run *m, struct err *err);
+
+int run_request_vram(struct wire_run *m, const char *value, struct err *err);
+int run_request_class(struct wire_run *m, const char *value, struct err *err);
+int run_request_when_full(struct wire_run *m, const char *value, struct err *err);
+int run_request_fail_policy(struct wire_run *m, const char *value, struct err *err);
+
+/** run_request_command - the name (when none was given) and the command as people read it */
+void run_request_command(struct wire_run *m, char **argv);
+
+#endif
