@@ -19,7 +19,11 @@
  * When allotd is away: a call tries again for the grace period of the lease (10 s before there is
  * one), counted from when the loss was first noticed, so that later calls fail at once; then it
  * answers -ECONNREFUSED or the like and one line on stderr has said so.  What that means is the
- * caller's affair: attach_is_open() tells whether the job is to run unlimited.
+ * caller's affair: attach_is_open() tells whether the job is to run unlimited.  In a process that
+ * allot did not start there is no grace.
+ *
+ * Also defined here: shim_driver_dir (shim/entry.h), the folder of the real libraries as allotd
+ * says; it attaches.
  *
  * fork: all state is wiped in the child (shim/wiped.h), which attaches as itself at its first
  * call and closes what it inherited.  errno is preserved.  Nothing here is cancelled by
@@ -44,12 +48,6 @@ int attach_ensure(void);
 /** attach_lease - what ATTACHED said, for the life of the process; NULL before the first attach */
 const struct wire_attached *attach_lease(void);
 
-/**
- * attach_driver_dir - the folder of the real libraries, attaching if necessary
- * Returns "" for the loader's choice, also when there is no allotd.
- */
-const char *attach_driver_dir(void);
-
 /** attach_is_open - is this job to run unlimited while allotd is away? */
 bool attach_is_open(void);
 
@@ -64,14 +62,15 @@ bool attach_is_open(void);
  * whose answer was lost with the connection is sent again.  Returns 0; -EREMOTEIO when allotd
  * refused, in words (@err); -ECONNREFUSED, -ENOENT, -ECONNRESET, -ETIMEDOUT… when it stayed away.
  */
-int attach_call(unsigned type, const void *payload, unsigned answer_type, void *ret,
-		unsigned flags, struct err *err);
+int attach_call(unsigned type, const void *payload, unsigned answer_type, void *ret, unsigned flags,
+		struct err *err);
 
 /** attach_list - one request; each item of @item_type goes to @each until END; as attach_call */
 int attach_list(unsigned type, const void *payload, unsigned item_type,
 		int (*each)(const void *item, void *arg), void *arg, struct err *err);
 
-/** attach_hint - one message without an answer; lost if there is no idle connection.  Never waits */
+/** attach_hint - one message without an answer; lost if there is no idle connection.  Never waits
+ */
 void attach_hint(unsigned type, const void *payload);
 
 /* A conversation of several requests that must come from one connection (NEED, CONTEXT_DONE). */
@@ -82,8 +81,8 @@ int attach_call_keep(struct attach_conn **ret_conn, unsigned type, const void *p
 		     unsigned answer_type, void *ret, unsigned flags, struct err *err);
 
 /** attach_next - a further request on a kept connection; never reconnects */
-int attach_next(struct attach_conn *conn, unsigned type, const void *payload,
-		unsigned answer_type, void *ret, struct err *err);
+int attach_next(struct attach_conn *conn, unsigned type, const void *payload, unsigned answer_type,
+		void *ret, struct err *err);
 void attach_release(struct attach_conn *conn);
 
 /** attach_ring - tell allotd that credit came back which somebody wants.  Never waits */
@@ -97,8 +96,7 @@ extern void *_Atomic attach_shared_memory;
 
 static inline struct credit_page *attach_page(void)
 {
-	struct attach_shared *s =
-		atomic_load_explicit(&attach_shared_memory, memory_order_acquire);
+	struct attach_shared *s = atomic_load_explicit(&attach_shared_memory, memory_order_acquire);
 
 	return s ? atomic_load_explicit(&s->page, memory_order_acquire) : NULL;
 }

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/account.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fmt.h"
+#include "base/size.h"
+#include "base/str.h"
+#include "shim/say.h"
+#include "shim/wiped.h"
+
+#define SETTLE_EVERY_NS (250 * NS_PER_MS) /* allotd looks by itself about once a second */
+
+struct account_region {
+	_Atomic uint64_t settled_ns[WIRE_MAX_GPUS];
+};
+
+static void *_Atomic account_memory;
+
+static struct account_region *region(void)
+{
+	return wiped_once(&account_memory, sizeof(struct account_region));
+}
+
+/* ---- explaining ---- */
+
+/* "19.1 of 20.0 GiB", "512.0 MiB of 20.0 GiB" */
+static void print_used(char *buf, size_t size, uint64_t used, uint64_t limit)
+{
+	struct fmt_buf u, l;
+	char *used_unit, *limit_unit;
+
+	fmt_size(&u, used);
+	fmt_size(&l, limit);
+	used_unit = strchr(u.s, ' ');
+	limit_unit = strchr(l.s, ' ');
+	if (used_unit && limit_unit && strcmp(used_unit, limit_unit) == 0)
+		*used_unit = '\0';
+	(void)str_print(buf, size, "%s of %s", u.s, l.s);
+}
+
+void account_explain(const struct refusal *refusal)
+{
+	const struct wire_grant *g = &refusal->grant;
+	const struct wire_attached *lease = attach_lease();
+	char used[64], waited[FMT_TIME_MAX + 32] = "";
+	int saved_errno = errno;
+	struct fmt_buf asked, time;
+
+	if (refusal->is_away || !lease || refusal->slot < 0 ||
+	    (uint32_t)refusal->slot >= lease->n_gpus)
+		return;
+	print_used(used, sizeof(used), g->used_bytes, g->limit_bytes);
+	if (g->result == WIRE_GRANT_FULL)
+		(void)str_print(waited, sizeof(waited), ": the card is full, waited %s",
+				fmt_duration(&time, g->waited_ns));
+	else if (g->result == WIRE_GRANT_CIRCLE)
+		(void)str_print(waited, sizeof(waited), ": all jobs waited for each other");
+	if (refusal->asked_bytes)
+		(void)fmt_size(&asked, refusal->asked_bytes);
+	else
+		(void)str_copy(asked.s, sizeof(asked.s), "a context");
+	say_refusal("job %" PRIu64 " (%s): out of memory: asked %s, used %s limit on GPU %u%s%s%s",
+		    lease->job_id, lease->job_name, asked.s, used, lease->gpus[refusal->slot].index,
+		    waited, g->text[0] ? ": " : "", g->text);
+	errno = saved_errno;
+}
+
+static bool refused(struct refusal *r, unsigned flags, struct refusal *ret)
+{
+	if (flags & ACCOUNT_QUIET) {
+		if (ret)
+			*ret = *r;
+	} else {
+		account_explain(r);
+	}
+	return false;
+}
+
+/* ---- taking and giving ---- */
+
+bool account_take_slow(int slot, uint64_t bytes, unsigned flags, struct charge *ret,
+		       struct refusal *ret_refusal)
+{
+	bool no_wait = flags & ACCOUNT_NO_WAIT;
+	struct wire_need need = { .slot = (uint32_t)slot,
+				  .kind = WIRE_NEED_MEMORY,
+				  .bytes = bytes,
+				  .flags = no_wait ? WIRE_NEED_NO_WAIT : 0 };
+	struct refusal r = { .slot = slot, .asked_bytes = bytes };
+	int e = attach_call(WIRE_NEED, &need, WIRE_GRANT, &r.grant, no_wait ? ATTACH_NO_WAIT : 0,
+			    NULL);
+
+	if (e < 0) {
+		if (e != -EREMOTEIO && attach_is_open()) {
+			*ret = CHARGE_NONE;
+			return true;
+		}
+		r.is_away = 1;
+		return refused(&r, flags, ret_refusal);
+	}
+	if (r.grant.result != WIRE_GRANT_OK)
+		return refused(&r, flags, ret_refusal);
+	*ret = (struct charge){ .slot = slot, .bytes = bytes };
+	return true;
+}
+
+void account_give(struct charge charge)
+{
+	struct credit_page *page = attach_page();
+	struct credit_slot *s;
+
+	if (!page || charge.slot < 0 || charge.slot >= WIRE_MAX_GPUS || charge.bytes == 0)
+		return;
+	s = &page->slot[charge.slot];
+	atomic_fetch_add(&s->credit_bytes, charge.bytes);
+	if (atomic_load(&s->wanted))
+		attach_ring();
+}
+
+struct charge account_split(struct charge *charge, uint64_t bytes)
+{
+	struct charge part = { .slot = charge->slot, .bytes = size_min(bytes, charge->bytes) };
+
+	charge->bytes -= part.bytes;
+	return part;
+}
+
+void account_settle(int slot)
+{
+	struct account_region *r = region();
+	struct wire_settle settle = { .slot = (uint32_t)slot };
+	uint64_t now, last;
+
+	if (!r || slot < 0 || slot >= WIRE_MAX_GPUS || !attach_page())
+		return;
+	now = clock_now_ns();
+	last = atomic_load_explicit(&r->settled_ns[slot], memory_order_relaxed);
+	if (now - last >= SETTLE_EVERY_NS &&
+	    atomic_compare_exchange_strong(&r->settled_ns[slot], &last, now))
+		attach_hint(WIRE_SETTLE, &settle);
+}
+
+/* ---- contexts ---- */
+
+bool account_context_open(int slot, unsigned flags, struct account_context *ret)
+{
+	bool no_wait = flags & ACCOUNT_NO_WAIT;
+	struct wire_need need = { .slot = (uint32_t)slot,
+				  .kind = WIRE_NEED_CONTEXT,
+				  .flags = no_wait ? WIRE_NEED_NO_WAIT : 0 };
+	struct refusal r = { .slot = slot };
+	int e;
+
+	*ret = (struct account_context){ .slot = slot };
+	e = attach_call_keep(&ret->conn, WIRE_NEED, &need, WIRE_GRANT, &r.grant,
+			     no_wait ? ATTACH_NO_WAIT : 0, NULL);
+	if (e < 0)
+		return e != -EREMOTEIO && attach_is_open();
+	if (r.grant.result == WIRE_GRANT_OK)
+		return true;
+	attach_release(ret->conn);
+	ret->conn = NULL;
+	account_explain(&r);
+	return false;
+}
+
+bool account_context_close(struct account_context *ctx, bool made)
+{
+	struct wire_context_done done = { .slot = (uint32_t)ctx->slot, .ok = made };
+	struct wire_context_settled settled;
+	struct refusal r = { .slot = ctx->slot };
+	int e;
+
+	if (!ctx->conn)
+		return true;
+	e = attach_next(ctx->conn, WIRE_CONTEXT_DONE, &done, WIRE_CONTEXT_SETTLED, &settled, NULL);
+	attach_release(ctx->conn);
+	ctx->conn = NULL;
+	if (e < 0 || !made || settled.keep)
+		return true; /* an allotd that went away meanwhile learns the cost from NVML */
+	r.grant.result = WIRE_GRANT_OVER_LIMIT;
+	r.grant.used_bytes = settled.used_bytes;
+	r.grant.limit_bytes = settled.limit_bytes;
+	r.asked_bytes = settled.cost_bytes;
+	(void)str_copy(r.grant.text, sizeof(r.grant.text), "that is what a context costs here");
+	account_explain(&r);
+	return false;
+}
+
+/* ---- views ---- */
+
+bool account_view(int slot, struct wire_viewed *ret)
+{
+	struct wire_view ask = { .slot = (uint32_t)slot };
+	const struct wire_attached *lease;
+
+	if (attach_call(WIRE_VIEW, &ask, WIRE_VIEWED, ret, 0, NULL) == 0)
+		return true;
+	lease = attach_lease();
+	*ret = (struct wire_viewed){ 0 };
+	if (lease && slot >= 0 && (uint32_t)slot < lease->n_gpus) {
+		ret->limit_bytes = lease->gpus[slot].limit_bytes;
+		ret->total_bytes = lease->gpus[slot].has_limit ? lease->gpus[slot].limit_bytes
+							       : lease->gpus[slot].total_bytes;
+	}
+	return false;
+}
