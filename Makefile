@@ -3,21 +3,21 @@ BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all demo check gpu-check bench install clean deps
+.PHONY: all demo check gpu-check bench install clean
 
-all: deps
+all:
+	@tools/deps.sh build
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(PREFIX)
-	ninja -C $(BUILD)
+	@ninja -C $(BUILD)
 	@tools/layout.sh $(BUILD)
-
-deps:
-	@tools/deps.sh
 
 demo: all
 	@tools/demo.sh $(BUILD)
 
-check: all
-	@tools/check.sh $(BUILD)
+check:
+	@tools/deps.sh check
+	@$(MAKE) --no-print-directory all
+	@tools/check.py $(BUILD)
 
 gpu-check: all
 	@tests/gpu/run.sh $(BUILD)
