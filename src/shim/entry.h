@@ -37,7 +37,8 @@ struct entry_lib {
 	unsigned retry;                     /* the slot whose call may try again after a failure */
 	const char *(*name)(unsigned slot); /* the symbol's name */
 	void *missing;                      /* function: the driver has no such symbol */
-	void *(*no_driver)(unsigned slot);  /* function to call as long as there is no driver */
+	void *(*no_driver)(unsigned slot, int error); /* function to call while there is no driver;
+						       * @error: what entry_load answered */
 	void (*loaded)(void); /* every real_<symbol> is set; any number of threads, each
 			       * before its first real call; may be NULL */
 };
