@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SHIM_NVML_LEASE_H
+#define SHIM_NVML_LEASE_H
+
+/*
+ * Is the device that a program asks about a part of its job's lease, and what does it see of it?
+ *
+ * Devices are matched by UUID, asked of the driver once a handle and remembered.  What a program
+ * sees is allotd's answer to VIEW and PROCS; nothing of it is kept here.
+ *
+ * Outside a job, on a device that is not in the lease, and where the lease has no say (a MIG
+ * device), the driver's own answer stands.  When allotd is away for longer than the lease allows:
+ * under --fail-policy open the driver's answer stands too; under closed the question is answered
+ * NVML_ERROR_UNKNOWN.  That is harmless: every monitor copes with it, and the alternative, the
+ * whole card's figures, would make a program plan with memory that it will not get.
+ *
+ * Any thread; blocks as attach_call does; errno is kept.
+ */
+
+#include <stdint.h>
+
+#include "abi/nvml_types.h"
+#include "wire/wire.h"
+
+enum nvml_lease {
+	NVML_LEASE_OURS,    /* answered: use it */
+	NVML_LEASE_PASS,    /* the driver's answer stands */
+	NVML_LEASE_UNKNOWN, /* allotd is away: NVML_ERROR_UNKNOWN */
+};
+
+/** nvml_lease_view - total, free and used of @device as its job sees it; filled if OURS */
+enum nvml_lease nvml_lease_view(nvmlDevice_t device, struct wire_viewed *ret);
+
+#define NVML_LEASE_PROCS_MAX 1024
+
+/* struct nvml_lease_procs - the job's processes on one device; no pid twice */
+struct nvml_lease_procs {
+	unsigned n;
+	unsigned pid[NVML_LEASE_PROCS_MAX]; /* in our own PID namespace */
+	uint64_t used_bytes[NVML_LEASE_PROCS_MAX];
+};
+
+/** nvml_lease_procs - what PROCS says; filled if OURS */
+enum nvml_lease nvml_lease_procs(nvmlDevice_t device, struct nvml_lease_procs *ret);
+
+#endif
