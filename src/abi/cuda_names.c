@@ -9,6 +9,10 @@ const struct cuda_symbol cuda_symbols[CU_SYM_COUNT] = {
 #include "abi/cuda.def"
 };
 
+#define CU_PASS(symbol, api, since, stream) \
+	_Static_assert(sizeof(#symbol) <= CUDA_NAME_MAX && sizeof(#api) <= CUDA_NAME_MAX, #symbol);
+#include "abi/cuda.def"
+
 /* '_' before every letter and digit: the variants of an API directly follow it */
 static unsigned int rank(char c)
 {

@@ -17,10 +17,16 @@ enum cuda_stream_kind {
 	CUDA_STREAM_PER_THREAD,
 };
 
+/*
+ * Arrays and not pointers: a pointer in constant data is work for the dynamic linker at the start
+ * of every program that is to meet the library, and a page of memory that it cannot share.
+ */
+#define CUDA_NAME_MAX 56
+
 struct cuda_symbol {
-	const char *name;
-	const char *api; /* what cuGetProcAddress takes */
-	int since;       /* CUDA version of this variant, 3020 = 3.2; 0: not known */
+	char name[CUDA_NAME_MAX];
+	char api[CUDA_NAME_MAX]; /* what cuGetProcAddress takes */
+	int since;               /* CUDA version of this variant, 3020 = 3.2; 0: not known */
 	enum cuda_stream_kind stream;
 };
 

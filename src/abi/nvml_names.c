@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi/nvml_names.h"
 
-const char *const nvml_names[NVML_SYM_COUNT] = {
+const char nvml_names[NVML_SYM_COUNT][NVML_NAME_MAX] = {
 #define NVML_PASS(symbol) [NVML_SYM_##symbol] = #symbol,
 #include "abi/nvml.def"
 };
+
+#define NVML_PASS(symbol) _Static_assert(sizeof(#symbol) <= NVML_NAME_MAX, #symbol);
+#include "abi/nvml.def"
 
 static int rank(char c)
 {

@@ -9,8 +9,9 @@
 
 #include "abi/nvml_proto.h"
 
-/* nvml_names[NVML_SYM_x] is "x" */
-extern const char *const nvml_names[NVML_SYM_COUNT];
+/* nvml_names[NVML_SYM_x] is "x"; arrays and not pointers, as in cuda_names.h */
+#define NVML_NAME_MAX 56
+extern const char nvml_names[NVML_SYM_COUNT][NVML_NAME_MAX];
 
 /** nvml_symbol_find - the slot of an exported name, or -1 */
 int nvml_symbol_find(const char *name);

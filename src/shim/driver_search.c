@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/driver_search.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,25 +40,28 @@ static _Atomic int hint_state;
 static char hint[PATH_MAX];
 
 #if defined(__x86_64__)
-/* the levels of the x86-64 psABI that glibc looks for */
+/*
+ * The levels of the x86-64 psABI that glibc looks for, by features that only they have together
+ * (processors and hypervisors do not leave out the lesser ones). By cpuid itself, and only when
+ * the driver is searched: __builtin_cpu_supports brings a constructor along, and in a virtual
+ * machine each cpuid costs every program that is started tens of microseconds.
+ */
 static void find_hwcaps(const char *ret[HWCAPS_MAX])
 {
-	bool v2, v3, v4;
+	unsigned a, b, c, d, features = 0, more = 0;
 	int n = 0;
 
-	__builtin_cpu_init();
-	v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("ssse3") &&
-	     __builtin_cpu_supports("popcnt");
-	v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-	     __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
-	v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-	     __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-	     __builtin_cpu_supports("avx512vl");
-	if (v4)
+	if (__get_cpuid(1, &a, &b, &c, &d))
+		features = c;
+	if (__get_cpuid_count(7, 0, &a, &b, &c, &d))
+		more = b;
+	if (!(features & bit_OSXSAVE)) /* the system does not keep the wide registers */
+		more = 0;
+	if ((more & bit_AVX512F) && (more & bit_AVX512BW) && (more & bit_AVX512VL))
 		ret[n++] = "x86-64-v4";
-	if (v3)
+	if ((more & bit_AVX2) && (more & bit_BMI2) && (features & bit_FMA))
 		ret[n++] = "x86-64-v3";
-	if (v2)
+	if ((features & bit_SSE4_2) && (features & bit_POPCNT))
 		ret[n++] = "x86-64-v2";
 	ret[n] = NULL;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "abi/cuda_names.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "shim/entry.h"
 #include "shim/hooks.h"
@@ -23,13 +24,17 @@ _Static_assert(CU_SYM_COUNT * 2 <= INDEX_SIZE, "the address index is too small f
 /* open addressing; a place holds slot + 1; several places may hold slots of one address */
 struct index {
 	uint16_t place[INDEX_SIZE];
+	void *hook[CU_SYM_COUNT]; /* our export for a slot, NULL where we only pass on */
 };
 
 static struct index *_Atomic procaddr_index;
 
-/* our export for a slot, NULL where we only pass on; a hook without its function does not link */
-static void *const hook_of[CU_SYM_COUNT] = {
-#define CU_HOOK(sym, api, since, stream, params) [CU_SYM_##sym] = (void *)sym,
+/* slots and exports of what we hook; a hook without its function does not link */
+static const struct hook {
+	unsigned slot;
+	void *function;
+} hooks[] = {
+#define CU_HOOK(sym, api, since, stream, params) { CU_SYM_##sym, (void *)sym },
 #define CU_CALL(sym, api, since, stream, params)
 #include "abi/cuda.def"
 };
@@ -48,6 +53,8 @@ void procaddr_loaded(void)
 	/* out of memory: nothing is substituted and, below, nothing handed out that we hook */
 	if (!mine)
 		return;
+	for (size_t i = 0; i < ARRAY_SIZE(hooks); i++)
+		mine->hook[hooks[i].slot] = hooks[i].function;
 	for (unsigned slot = 0; slot < CU_SYM_COUNT; slot++) {
 		unsigned at = first_place(entry_real[slot]);
 
@@ -62,18 +69,18 @@ void procaddr_loaded(void)
 }
 
 /* How well a slot fits what was asked, for the choice among symbols with one address. */
-static int fit(int slot, const char *api, enum cuda_stream_kind stream)
+static int fit(const struct index *index, int slot, const char *api, enum cuda_stream_kind stream)
 {
 	const struct cuda_symbol *symbol = &cuda_symbols[slot];
 
-	return (strcmp(symbol->api, api) == 0 ? 4 : 0) + (hook_of[slot] ? 2 : 0) +
+	return (strcmp(symbol->api, api) == 0 ? 4 : 0) + (index->hook[slot] ? 2 : 0) +
 	       (symbol->stream == stream ? 1 : 0);
 }
 
 /* The slot whose function lies at @address, or -1. */
-static int slot_at(const void *address, const char *api, enum cuda_stream_kind stream)
+static int slot_at(const struct index *index, const void *address, const char *api,
+		   enum cuda_stream_kind stream)
 {
-	const struct index *index = atomic_load_explicit(&procaddr_index, memory_order_acquire);
 	int best = -1;
 
 	for (unsigned at = first_place(address); index && index->place[at];
@@ -81,7 +88,7 @@ static int slot_at(const void *address, const char *api, enum cuda_stream_kind s
 		int slot = index->place[at] - 1;
 
 		if (entry_real[slot] == address &&
-		    (best < 0 || fit(slot, api, stream) > fit(best, api, stream)))
+		    (best < 0 || fit(index, slot, api, stream) > fit(index, best, api, stream)))
 			best = slot;
 	}
 	return best;
@@ -101,8 +108,8 @@ static bool is_hooked_api(const char *name)
 		end--;
 	if (*end && end - api > 2 && end[-1] == 'v' && end[-2] == '_')
 		end[-2] = '\0';
-	for (unsigned slot = 0; slot < CU_SYM_COUNT; slot++) {
-		if (hook_of[slot] && strcmp(cuda_symbols[slot].api, api) == 0)
+	for (size_t i = 0; i < ARRAY_SIZE(hooks); i++) {
+		if (strcmp(cuda_symbols[hooks[i].slot].api, api) == 0)
 			return true;
 	}
 	return false;
@@ -114,14 +121,15 @@ static CUresult substitute(const char *name, void **pfn, cuuint64_t flags, bool 
 {
 	bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) ||
 			  (ptsz && !(flags & CU_GET_PROC_ADDRESS_LEGACY_STREAM));
+	const struct index *index = atomic_load_explicit(&procaddr_index, memory_order_acquire);
 	int slot;
 
 	if (!*pfn)
 		return CUDA_SUCCESS;
-	slot = slot_at(*pfn, name, per_thread ? CUDA_STREAM_PER_THREAD : CUDA_STREAM_LEGACY);
+	slot = slot_at(index, *pfn, name, per_thread ? CUDA_STREAM_PER_THREAD : CUDA_STREAM_LEGACY);
 	if (slot >= 0) {
-		if (hook_of[slot])
-			*pfn = hook_of[slot];
+		if (index->hook[slot])
+			*pfn = index->hook[slot];
 		return CUDA_SUCCESS;
 	}
 	if (!is_hooked_api(name))
