@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "policy/books.h"
+
+struct account *process_account(struct ledger_process *p, unsigned slot)
+{
+	return slot < p->n_slots ? &p->accounts[slot] : NULL;
+}
+
+/** grant_fill - the job's figures beside an answer */
+void grant_fill(const struct ledger *l, const struct account *a, struct ledger_grant *ret)
+{
+	const struct lease *nearest = a->lease;
+
+	for (const struct lease *up = a->lease; up; up = up->parent)
+		if (size_sat_sub(lease_wall(up), up->charged) <
+		    size_sat_sub(lease_wall(nearest), nearest->charged))
+			nearest = up;
+	ret->used_bytes = lease_held(l, nearest, NULL);
+	ret->limit_bytes = lease_wall(nearest);
+}
+
+/** ticket_apply - charge what was asked, and some credit when nobody waits */
+void ticket_apply(struct ledger *l, struct ticket *t, uint64_t now_ns)
+{
+	struct account *a = t->account;
+	uint64_t credit;
+
+	if (t->kind == TICKET_CONTEXT) {
+		a->pending += t->bytes;
+		a->creating++;
+		account_update(a, now_ns);
+		credit = 0;
+	} else {
+		account_set_granted(l, a, a->granted + t->bytes, now_ns);
+		credit = credit_ahead(l, a);
+	}
+	if (credit) {
+		/* first the charge, then the word: it never holds more than is charged */
+		account_set_granted(l, a, a->granted + credit, now_ns);
+		l->ops.add(a->process->owner, a->slot, credit);
+	}
+	t->grant.bytes = t->bytes;
+	t->grant.credit_bytes = credit;
+	t->grant.waited_ns = now_ns - t->since_ns;
+	grant_fill(l, a, &t->grant);
+}
+
+/** grant_undo - an OK that nobody will hear of */
+void grant_undo(struct ledger *l, struct ticket *t, uint64_t now_ns)
+{
+	if (t->grant.result != LEDGER_OK)
+		return;
+	if (t->kind == TICKET_MEMORY)
+		ledger_give_back(l, t->account->process, t->account->slot, t->bytes, now_ns);
+	else if (t->kind == TICKET_CONTEXT)
+		(void)ledger_context_done(l, t->account->process, t->account->slot, false, NULL,
+					  now_ns, NULL);
+}
+
+static enum ledger_result refuse(struct ledger *l, struct ticket *t, enum ledger_result result,
+				 const struct lease *wall)
+{
+	t->grant.result = result;
+	t->grant.bytes = t->grant.credit_bytes = 0;
+	grant_fill(l, t->account, &t->grant);
+	if (result == LEDGER_OVER_LIMIT) {
+		t->grant.used_bytes = wall->charged;
+		t->grant.limit_bytes = lease_wall(wall);
+		text_over_limit(l, t, wall, t->grant.text);
+	} else {
+		text_full(l, t, result, t->grant.text);
+	}
+	return result;
+}
+
+/* the bytes of a context depend on what is known and left at the moment */
+static struct block look(struct ticket *t, uint64_t pass)
+{
+	if (t->kind == TICKET_CONTEXT)
+		t->bytes = context_estimate(t->account);
+	return room_for_ask(t->account->lease, t->bytes, pass);
+}
+
+/* what may not wait: decided here and now */
+static enum ledger_result ask_at_once(struct ledger *l, struct ticket *t, uint64_t now_ns)
+{
+	struct gpu *g = t->account->lease->gpu;
+	struct block b = look(t, 0);
+
+	if (b.over || b.mark) {
+		gpu_call_back(l, g, NULL, now_ns);
+		b = look(t, 0);
+	}
+	if (b.over)
+		return refuse(l, t, LEDGER_OVER_LIMIT, b.wall);
+	if (b.mark)
+		return refuse(l, t, LEDGER_FULL, NULL);
+	ticket_apply(l, t, now_ns);
+	return t->grant.result = LEDGER_OK;
+}
+
+/* may take its place among those who wait; NULL: *ret was answered */
+static enum ledger_result ask_in_line(struct ledger *l, struct ticket *t, uint64_t now_ns)
+{
+	struct ledger_process *p = t->account->process;
+	struct gpu *g = t->account->lease->gpu;
+	struct block b = look(t, 0);
+
+	if (b.over) {
+		gpu_call_back(l, g, job_root(p->job), now_ns);
+		b = look(t, 0);
+		if (b.over && !lease_is_unsettled(b.wall, now_ns))
+			return refuse(l, t, LEDGER_OVER_LIMIT, b.wall);
+	}
+	if (!b.over && !b.mark && !g->n_waiters) {
+		ticket_apply(l, t, now_ns);
+		return t->grant.result = LEDGER_OK;
+	}
+	if (p->n_tickets >= LEDGER_MAX_TICKETS)
+		return refuse(l, t, LEDGER_FULL, NULL);
+	wait_add(l, t, now_ns);
+	gpu_call_back(l, g, NULL, now_ns);
+	wait_pump(l, g, now_ns);
+	if (t->place == TICKET_READY) {
+		list_del(&t->node);
+		t->place = TICKET_NOWHERE;
+		p->n_tickets--;
+		return t->grant.result;
+	}
+	return LEDGER_WAIT;
+}
+
+static enum ledger_result ask(struct ledger *l, struct ledger_process *p, unsigned slot,
+			      const struct ticket *asked, unsigned flags, uint64_t now_ns,
+			      struct ledger_grant *ret)
+{
+	struct account *a = process_account(p, slot);
+	enum ledger_result result = LEDGER_NO_LEASE;
+	struct ticket *t;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->result = LEDGER_NO_LEASE;
+	if (!a || p->state != LEDGER_ATTACHED)
+		return result;
+	t = malloc(sizeof(*t));
+	if (!t) {
+		grant_fill(l, a, ret);
+		(void)str_copy(ret->text, sizeof(ret->text), "allotd has no memory left");
+		return ret->result = LEDGER_FULL;
+	}
+	*t = *asked;
+	t->account = a;
+	t->id = ++l->last_id;
+	t->since_ns = now_ns;
+	t->deadline_ns = size_sat_add(now_ns, p->job->may_wait ? p->job->when_full_ns : 0);
+	if ((flags & LEDGER_NO_WAIT) || !p->job->may_wait)
+		result = ask_at_once(l, t, now_ns);
+	if (result == LEDGER_NO_LEASE || (result == LEDGER_OVER_LIMIT && !(flags & LEDGER_NO_WAIT)))
+		result = ask_in_line(l, t, now_ns);
+	*ret = t->grant;
+	ret->result = result;
+	ret->ticket = t->id;
+	if (result == LEDGER_WAIT) {
+		grant_fill(l, a, ret);
+		text_full(l, t, LEDGER_WAIT, ret->text);
+	} else {
+		free(t);
+	}
+	return result;
+}
+
+enum ledger_result ledger_need(struct ledger *l, struct ledger_process *p, unsigned slot,
+			       uint64_t bytes, unsigned flags, void *cookie, uint64_t now_ns,
+			       struct ledger_grant *ret)
+{
+	struct ticket t = { .kind = TICKET_MEMORY, .bytes = bytes, .cookie = cookie };
+
+	return ask(l, p, slot, &t, flags, now_ns, ret);
+}
+
+enum ledger_result ledger_need_context(struct ledger *l, struct ledger_process *p, unsigned slot,
+				       unsigned flags, void *cookie, uint64_t now_ns,
+				       struct ledger_grant *ret)
+{
+	struct ticket t = { .kind = TICKET_CONTEXT, .cookie = cookie };
+
+	return ask(l, p, slot, &t, flags, now_ns, ret);
+}
+
+void ledger_give_back(struct ledger *l, struct ledger_process *p, unsigned slot, uint64_t bytes,
+		      uint64_t now_ns)
+{
+	struct account *a = process_account(p, slot);
+
+	if (a && !a->released)
+		account_set_granted(l, a, size_sat_sub(a->granted, bytes), now_ns);
+}
+
+void ledger_returned(struct ledger *l, struct ledger_process *p, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < p->n_slots; i++) {
+		struct account *a = &p->accounts[i];
+
+		if (a->lease->gpu->n_waiters || p->state != LEDGER_ATTACHED)
+			account_call_back(l, a, now_ns);
+	}
+}

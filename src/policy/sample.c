@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/books.h"
+
+/*
+ * NVML's figures.  A figure is compared with what was held; it is believed when that was the same
+ * before and after the sampler looked.  When it was not, one thing is still certain: whatever NVML
+ * shows beyond the most that was granted in between is not the program's own.
+ */
+
+#define DYING_NS      (10 * NS_PER_MS) /* between samples while a dead process is not gone */
+#define DYING_SLOW_NS (100 * NS_PER_MS)
+
+static uint64_t held_now(const struct ledger *l, const struct account *a)
+{
+	return a->granted - account_credit(l, a);
+}
+
+void ledger_sample_begin(struct ledger *l, unsigned gpu, uint64_t now_ns)
+{
+	struct account *a;
+	struct gpu *g;
+
+	if (gpu >= l->n_gpus)
+		return;
+	g = &l->gpus[gpu];
+	g->sampling = true;
+	g->begun_ns = now_ns;
+	list_for_each (a, &g->accounts, on_gpu) {
+		a->snapped = true;
+		a->snap_held = held_now(l, a);
+		a->snap_grants = a->grants;
+		a->granted_peak = a->granted;
+	}
+}
+
+static void read_figures(struct gpu *g, const struct ledger_sample *s)
+{
+	struct account *a;
+
+	list_for_each (a, &g->accounts, on_gpu) {
+		a->figure = 0;
+		a->figured = s->processes_known;
+	}
+	for (size_t i = 0; s->processes_known && i < s->n_readings; i++) {
+		const struct ledger_reading *r = &s->readings[i];
+		struct ledger_process *p = r->process;
+
+		for (unsigned k = 0; k < p->n_slots; k++) {
+			a = &p->accounts[k];
+			if (a->lease->gpu != g)
+				continue;
+			a->figured = r->known;
+			a->figure = size_max(a->figure, size_min(r->bytes, g->total_bytes));
+		}
+	}
+}
+
+static void set_overhead(struct account *a, uint64_t bytes, uint64_t now_ns)
+{
+	a->overhead = bytes;
+	account_update(a, now_ns);
+}
+
+/* a context was made since: this is what it cost */
+static void measure_contexts(struct ledger *l, struct account *a, uint64_t measured,
+			     uint64_t begun_ns, uint64_t now_ns)
+{
+	uint64_t cost = size_sat_sub(measured, a->overhead) / a->settling;
+
+	/* only a first and single one tells what a context costs on this GPU */
+	if (!a->overhead && a->settling == 1 && cost)
+		a->lease->gpu->context_bytes = cost;
+	a->pending = 0;
+	set_overhead(a, measured, now_ns);
+	settle_answer(l, a, begun_ns, cost, now_ns);
+}
+
+static bool settles_now(const struct ledger *l, const struct account *a, uint64_t begun_ns)
+{
+	const struct ticket *t;
+
+	if (!a->settling || a->creating || !a->figure)
+		return false;
+	list_for_each (t, &l->settling, node)
+		if (t->account == a && t->since_ns > begun_ns)
+			return false;
+	return true;
+}
+
+/* an attached process whose held bytes did not move under the sample */
+static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint64_t now_ns)
+{
+	uint64_t held = held_now(l, a);
+	uint64_t measured = size_sat_sub(a->figure, held);
+	bool same = a->measured_valid && a->measured == measured;
+
+	a->measured = measured;
+	a->measured_valid = true;
+	if (settles_now(l, a, begun_ns)) {
+		measure_contexts(l, a, measured, begun_ns, now_ns);
+		return;
+	}
+	if (measured > a->overhead + a->pending) {
+		set_overhead(a, measured - a->pending, now_ns);
+		if (!same)
+			account_unsettle(a, now_ns);
+		a->measured = measured;
+		a->measured_valid = true;
+		return;
+	}
+	if (!same)
+		return;
+	if (!a->pending && measured < a->overhead && a->seen)
+		set_overhead(a, measured, now_ns);
+	if (a->claimed && a->seen) {
+		if (a->figure < held)
+			account_set_granted(l, a, a->granted - (held - a->figure), now_ns);
+		a->claimed = false;
+	}
+	/* asks that wait for this figure are looked at again */
+	if (a->unsettled_until_ns)
+		a->lease->gpu->dirty = true;
+	a->unsettled_until_ns = 0;
+}
+
+static void sample_attached(struct ledger *l, struct account *a, uint64_t begun_ns, uint64_t now_ns)
+{
+	uint64_t certain;
+
+	if (!a->figure && !a->seen)
+		return; /* NVML may be unable to see it at all */
+	a->seen = true;
+	if (a->snapped && a->snap_grants == a->grants && a->snap_held == held_now(l, a)) {
+		believe(l, a, begun_ns, now_ns);
+		return;
+	}
+	a->measured_valid = false;
+	certain = size_sat_sub(a->figure, a->granted_peak);
+	if (a->snapped && certain > a->overhead + a->pending)
+		set_overhead(a, certain - a->pending, now_ns);
+}
+
+/* detached or dead: NVML's figure counts, once it is certain */
+static void sample_lone(struct ledger *l, struct account *a, bool same, uint64_t begun_ns,
+			uint64_t now_ns)
+{
+	struct ledger_process *p = a->process;
+
+	if (p->since_ns > begun_ns)
+		return;
+	if (p->state == LEDGER_DYING && !a->figure) {
+		a->released = true;
+		a->granted = a->pending = a->overhead = 0;
+		a->lease->gpu->n_dying--;
+		account_update(a, now_ns);
+		process_release(l, p);
+		return;
+	}
+	/* the first sample since its state changed is remembered by measured_valid */
+	if (same && a->measured_valid && (a->seen || a->figure)) {
+		a->agreed = true;
+		if (a->unsettled_until_ns)
+			a->lease->gpu->dirty = true;
+		a->unsettled_until_ns = 0;
+		if (a->claimed && a->figure < a->granted)
+			account_set_granted(l, a, a->figure, now_ns);
+	}
+	a->measured_valid = true;
+	a->seen = a->seen || a->figure;
+	account_update(a, now_ns);
+}
+
+static void sample_account(struct ledger *l, struct account *a, uint64_t begun_ns, uint64_t now_ns)
+{
+	struct ledger_process *p = a->process;
+	bool same = a->nvml_known && a->nvml == a->figure;
+
+	if (a->released)
+		return;
+	if (!a->figured) {
+		a->nvml_known = false;
+		a->measured_valid = false;
+		account_update(a, now_ns);
+		return;
+	}
+	a->nvml = a->figure;
+	a->nvml_known = true;
+	if (p->state == LEDGER_ATTACHED)
+		sample_attached(l, a, begun_ns, now_ns);
+	else
+		sample_lone(l, a, same, begun_ns, now_ns);
+}
+
+/*
+ * What the card uses and nobody is listed for.  The two readings are not of one instant, so only
+ * what two samples running agree on counts.
+ */
+static void sample_strangers(struct gpu *g, const struct ledger_sample *s, uint64_t now_ns)
+{
+	uint64_t listed = s->unmanaged_bytes, hidden, old = g->unmanaged_bytes;
+	const struct account *a;
+
+	if (!s->processes_known)
+		return;
+	hidden = size_sat_sub(s->used_bytes, listed);
+	list_for_each (a, &g->accounts, on_gpu) {
+		bool in_doubt = !a->figured || a->process->state != LEDGER_ATTACHED ||
+				(!a->figure && !a->seen);
+
+		hidden = size_sat_sub(hidden,
+				      in_doubt ? size_max(a->figure, a->charged) : a->figure);
+	}
+	if (!s->memory_known)
+		hidden = 0;
+	g->unmanaged_bytes =
+		size_min(g->total_bytes, size_sat_add(listed, size_min(hidden, g->hidden_bytes)));
+	g->hidden_bytes = hidden;
+	if (g->unmanaged_bytes != old)
+		gpu_changed(g, now_ns, g->unmanaged_bytes < old);
+}
+
+/* processes are not known on this card at all: a pidfd's word must do */
+static void release_unseen(struct ledger *l, struct gpu *g, uint64_t begun_ns, uint64_t now_ns)
+{
+	struct account *a;
+
+	list_for_each (a, &g->accounts, on_gpu) {
+		if (a->released || a->process->state != LEDGER_DYING ||
+		    a->process->since_ns > begun_ns)
+			continue;
+		a->figure = 0;
+		sample_lone(l, a, false, begun_ns, now_ns);
+	}
+}
+
+void ledger_sample(struct ledger *l, unsigned gpu, const struct ledger_sample *s, uint64_t now_ns)
+{
+	struct account *a, *tmp;
+	uint64_t begun_ns;
+	struct gpu *g;
+
+	if (gpu >= l->n_gpus)
+		return;
+	g = &l->gpus[gpu];
+	begun_ns = g->begun_ns;
+	g->sampling = false;
+	g->sampled_ns = now_ns;
+	if (s->memory_known && s->total_bytes && s->total_bytes <= UINT64_MAX / 4096) {
+		uint64_t old = gpu_usable(g);
+
+		g->total_bytes = s->total_bytes;
+		g->reserved_bytes = s->reserved_bytes;
+		if (gpu_usable(g) != old)
+			gpu_changed(g, now_ns, gpu_usable(g) > old);
+	}
+	g->used_known = s->memory_known;
+	g->used_bytes = s->used_bytes;
+	read_figures(g, s);
+	sample_strangers(g, s, now_ns);
+	g->urgent_until_ns = 0;
+	list_for_each_safe (a, tmp, &g->accounts, on_gpu) {
+		sample_account(l, a, begun_ns, now_ns);
+		a->snapped = false;
+		g->urgent_until_ns = size_max(g->urgent_until_ns, a->unsettled_until_ns);
+	}
+	if (!s->processes_known)
+		release_unseen(l, g, begun_ns, now_ns);
+}
+
+uint64_t ledger_sample_due_ns(const struct ledger *l, unsigned gpu, uint64_t now_ns)
+{
+	const struct gpu *g;
+	uint64_t due = LEDGER_NEVER;
+
+	if (gpu >= l->n_gpus)
+		return LEDGER_NEVER;
+	g = &l->gpus[gpu];
+	if (g->sampling)
+		return size_sat_add(g->begun_ns, LEDGER_SAMPLE_NS);
+	if (!list_is_empty(&g->leases) || l->n_queue)
+		due = size_sat_add(g->sampled_ns, LEDGER_SAMPLE_NS);
+	if (g->n_dying) {
+		bool slow = now_ns > size_sat_add(g->dying_since_ns, NS_PER_S);
+
+		due = size_min(due, size_sat_add(g->sampled_ns, slow ? DYING_SLOW_NS : DYING_NS));
+	}
+	if (g->n_settling || g->urgent_until_ns > now_ns)
+		due = size_min(due, size_sat_add(g->sampled_ns, LEDGER_SAMPLE_URGENT_NS));
+	return due;
+}
