@@ -164,31 +164,46 @@ bool blocks_visit(uint32_t kind, uint64_t key, void (*visit)(struct block *b, vo
 	return b;
 }
 
+/* the buckets under one lock: first, first + STRIPES, … */
+static struct block *take_of_stripe(struct table *t, uint32_t first, void *ctx, struct block *taken)
+{
+	for (uint32_t i = first; i < BUCKETS; i += STRIPES) {
+		struct block **at = &t->bucket[i], *b;
+
+		while ((b = *at)) {
+			if (b->ctx != ctx) {
+				at = &b->next;
+				continue;
+			}
+			*at = b->next;
+			b->next = taken;
+			taken = b;
+		}
+	}
+	return taken;
+}
+
 struct block *blocks_take_context(void *ctx)
 {
 	struct table *t = table();
 	struct block *taken = NULL;
 
-	if (!t || !ctx)
-		return NULL;
-	for (uint32_t i = 0; i < BUCKETS; i++) {
-		struct block **at = &t->bucket[i];
-
-		pthread_mutex_lock(lock_of(t, i));
-		while (*at) {
-			struct block *b = *at;
-
-			if (b->ctx == ctx) {
-				*at = b->next;
-				b->next = taken;
-				taken = b;
-			} else {
-				at = &b->next;
-			}
-		}
-		pthread_mutex_unlock(lock_of(t, i));
+	for (uint32_t s = 0; t && ctx && s < STRIPES; s++) {
+		pthread_mutex_lock(&t->stripe[s].lock);
+		taken = take_of_stripe(t, s, ctx, taken);
+		pthread_mutex_unlock(&t->stripe[s].lock);
 	}
 	return taken;
+}
+
+static bool find_in_stripe(struct table *t, uint32_t first, uint32_t kind,
+			   bool (*matches)(struct block *b, void *arg), void *arg)
+{
+	for (uint32_t i = first; i < BUCKETS; i += STRIPES)
+		for (struct block *b = t->bucket[i]; b; b = b->next)
+			if (b->kind == kind && matches(b, arg))
+				return true;
+	return false;
 }
 
 bool blocks_find(uint32_t kind, bool (*matches)(struct block *b, void *arg), void *arg)
@@ -196,11 +211,10 @@ bool blocks_find(uint32_t kind, bool (*matches)(struct block *b, void *arg), voi
 	struct table *t = table();
 	bool found = false;
 
-	for (uint32_t i = 0; t && i < BUCKETS && !found; i++) {
-		pthread_mutex_lock(lock_of(t, i));
-		for (struct block *b = t->bucket[i]; b && !found; b = b->next)
-			found = b->kind == kind && matches(b, arg);
-		pthread_mutex_unlock(lock_of(t, i));
+	for (uint32_t s = 0; t && s < STRIPES && !found; s++) {
+		pthread_mutex_lock(&t->stripe[s].lock);
+		found = find_in_stripe(t, s, kind, matches, arg);
+		pthread_mutex_unlock(&t->stripe[s].lock);
 	}
 	return found;
 }

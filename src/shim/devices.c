@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/devices.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "shim/real.h"
+#include "shim/wiped.h"
+
+#define DEVICES_MAX 64 /* ordinals that are remembered; beyond, each question is asked anew */
+
+/* 0: not asked yet; else the answer + KNOWN_BASE */
+#define KNOWN_BASE 8
+
+struct devices {
+	_Atomic int8_t known[DEVICES_MAX];
+};
+
+static void *_Atomic devices_memory;
+
+static int look_up(CUdevice dev)
+{
+	const struct wire_attached *lease = attach_lease();
+	CUuuid uuid;
+
+	/* MIG instances have a UUID of their own, which only _v2 tells (CUDA 11.4) */
+	if (real_cuDeviceGetUuid_v2(&uuid, dev) != CUDA_SUCCESS &&
+	    real_cuDeviceGetUuid(&uuid, dev) != CUDA_SUCCESS)
+		return ACCOUNT_NOWHERE;
+	for (uint32_t i = 0; i < lease->n_gpus; i++)
+		if (memcmp(uuid.bytes, lease->gpus[i].uuid.bytes, sizeof(uuid.bytes)) == 0)
+			return (int)i;
+	return DEVICES_OUTSIDE;
+}
+
+int devices_slot(CUdevice dev)
+{
+	struct devices *d = wiped_once(&devices_memory, sizeof(*d));
+	bool kept = d && dev >= 0 && dev < DEVICES_MAX;
+	int slot = kept ? atomic_load_explicit(&d->known[dev], memory_order_relaxed) : 0;
+
+	if (slot)
+		return slot - KNOWN_BASE;
+	if (attach_ensure() < 0)
+		return attach_is_open() ? ACCOUNT_NOWHERE : DEVICES_AWAY;
+	slot = look_up(dev);
+	if (kept && slot != ACCOUNT_NOWHERE)
+		atomic_store_explicit(&d->known[dev], (int8_t)(slot + KNOWN_BASE),
+				      memory_order_relaxed);
+	return slot;
+}
+
+int devices_current(CUcontext *ret_ctx)
+{
+	CUdevice dev;
+
+	*ret_ctx = NULL;
+	if (real_cuCtxGetDevice(&dev) != CUDA_SUCCESS ||
+	    real_cuCtxGetCurrent(ret_ctx) != CUDA_SUCCESS)
+		return ACCOUNT_NOWHERE;
+	return devices_slot(dev);
+}
+
+int devices_count(void)
+{
+	int n;
+
+	return real_cuDeviceGetCount(&n) == CUDA_SUCCESS && n > 0 ? n : 0;
+}

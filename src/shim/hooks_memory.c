@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Linear device memory: cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged, cuMemFree.
+ *
+ * What the host may observe: an allocation over the job's limit fails as on a full card, with the
+ * out parameters untouched; one that the card has no room for yet takes as long as --when-full.
+ * Arguments that the driver would refuse go straight to it.
+ *
+ * Managed memory is charged in full although it may lie in host memory: nothing else bounds it.
+ */
+#include "base/size.h"
+#include "shim/guard.h"
+#include "shim/hooks.h"
+#include "shim/pools.h"
+#include "shim/real.h"
+#include "shim/reserve.h"
+
+static CUresult alloc_linear(CUdeviceptr *dptr, size_t bytes)
+{
+	struct reserve r;
+	CUresult rc;
+
+	if (!reserve_begin(&r, reserve_linear_bytes(bytes)))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	do
+		rc = real_cuMemAlloc_v2(dptr, bytes);
+	while (rc == CUDA_ERROR_OUT_OF_MEMORY && reserve_again(&r));
+	if (rc != CUDA_SUCCESS) {
+		reserve_undo(&r);
+		return rc;
+	}
+	reserve_keep(&r, BLOCK_LINEAR, *dptr);
+	return rc;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+	CUresult rc;
+
+	if (!dptr || bytesize == 0 || !guard_enter())
+		return real_cuMemAlloc_v2(dptr, bytesize);
+	rc = alloc_linear(dptr, bytesize);
+	guard_leave();
+	return rc;
+}
+
+static CUresult alloc_managed(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
+{
+	struct reserve r;
+	CUresult rc;
+
+	if (!reserve_begin(&r, reserve_linear_bytes(bytes)))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	do
+		rc = real_cuMemAllocManaged(dptr, bytes, flags);
+	while (rc == CUDA_ERROR_OUT_OF_MEMORY && reserve_again(&r));
+	if (rc != CUDA_SUCCESS) {
+		reserve_undo(&r);
+		return rc;
+	}
+	reserve_keep(&r, BLOCK_LINEAR, *dptr);
+	return rc;
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+{
+	CUresult rc;
+
+	if (!dptr || bytesize == 0 || !guard_enter())
+		return real_cuMemAllocManaged(dptr, bytesize, flags);
+	rc = alloc_managed(dptr, bytesize, flags);
+	guard_leave();
+	return rc;
+}
+
+/* rows begin at multiples of the texture pitch alignment: 512 bytes on every GPU since Kepler */
+#define PITCH_STEP 512
+
+static CUresult alloc_pitch(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
+			    unsigned int element, uint64_t estimate)
+{
+	CUdeviceptr old_ptr = *dptr;
+	size_t old_pitch = *pitch;
+	struct reserve r;
+	CUresult rc;
+
+	if (!reserve_begin(&r, reserve_linear_bytes(estimate)))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	do
+		rc = real_cuMemAllocPitch_v2(dptr, pitch, width, height, element);
+	while (rc == CUDA_ERROR_OUT_OF_MEMORY && reserve_again(&r));
+	if (rc == CUDA_SUCCESS && !reserve_resize(&r, reserve_linear_bytes(*pitch * height))) {
+		(void)real_cuMemFree_v2(*dptr); /* it was just made: nobody can hold it */
+		*dptr = old_ptr;
+		*pitch = old_pitch;
+		rc = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (rc != CUDA_SUCCESS) {
+		reserve_undo(&r);
+		return rc;
+	}
+	reserve_keep(&r, BLOCK_LINEAR, *dptr);
+	return rc;
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+			    unsigned int ElementSizeBytes)
+{
+	uint64_t bytes = 0;
+	CUresult rc;
+
+	/* a product that wraps is the driver's to refuse, too */
+	if (!dptr || !pPitch || WidthInBytes == 0 || Height == 0 ||
+	    !size_mul(size_round_up(WidthInBytes, PITCH_STEP), Height, &bytes) || !guard_enter())
+		return real_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height,
+					       ElementSizeBytes);
+	rc = alloc_pitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes, bytes);
+	guard_leave();
+	return rc;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct block *b;
+	CUresult rc;
+
+	if (!guard_enter())
+		return real_cuMemFree_v2(dptr);
+	b = reserve_take_out(BLOCK_LINEAR, dptr);
+	rc = real_cuMemFree_v2(dptr);
+	reserve_freed(b, rc == CUDA_SUCCESS);
+	if (!b && rc == CUDA_SUCCESS)
+		pools_freed(); /* perhaps stream-ordered memory; cuMemFree synchronises */
+	pools_synced();
+	guard_leave();
+	return rc;
+}

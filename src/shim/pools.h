@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SHIM_POOLS_H
+#define SHIM_POOLS_H
+
+/*
+ * Memory pools: charged by what they reserve, not by what is asked of them.
+ *
+ * A pool takes memory from the card in pieces, keeps it after a free and returns it when it likes
+ * (at a synchronisation, a trim, never).  So an allocation is covered by a provisional charge that
+ * bounds the pool's growth, then the driver is called, then the pool is asked what it reserves
+ * (RESERVED_MEM_CURRENT) and the difference goes back.  Per pool:
+ *
+ *   held    = what was taken from the account for it
+ *   pending = the part of it that belongs to calls which have not been settled yet
+ *   reserved ≤ held always, and held = reserved whenever nobody is within a call
+ *
+ * Settling: the answer of the driver is applied under the pool's lock, but the driver is asked
+ * without it, so answers can come in the wrong order: each question draws a ticket, an answer is
+ * applied only if no later question was applied before, and whoever came too late asks again.
+ * Held goes down to reserved + pending of the others, never below.
+ *
+ * When a provisional charge is refused: what our pools keep without using it is trimmed; if the
+ * pool then has room enough within what it reserves, the call is made without one and its growth,
+ * if any, is charged afterwards or undone.  Never in a capture.
+ *
+ * After frees the pool shrinks behind our back at some later synchronisation: the hooks of the
+ * synchronising calls settle while frees are recent (pools_synced: one load otherwise).
+ *
+ * The memory of graphs is such a pool, one a device.  Pools in host memory and imported ones cost
+ * nothing.  A pool that was destroyed with allocations in it gives its charge back at once; what
+ * lives on is seen by NVML.
+ *
+ * Locks: one a pool, held for a few instructions, never across a call of the driver or a wait.
+ * A walk over all pools keeps each from being destroyed meanwhile by a count of its users.
+ * All in memory that fork wipes.  Any thread.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi/cuda_types.h"
+
+struct pool;
+
+/** pools_current - the pool that an allocation on @stream takes from; NULL: not for us to charge */
+struct pool *pools_current(CUstream stream, bool per_thread, int *ret_slot);
+
+/** pools_of - the record of an explicit pool, made if need be; NULL: not for us to charge */
+struct pool *pools_of(CUmemoryPool handle, int *ret_slot);
+
+/** pools_graph - the pool of the graphs of device @dev */
+struct pool *pools_graph(CUdevice dev, int *ret_slot);
+
+/** pools_made - cuMemPoolCreate (@location as given) or an import (NULL) made @handle */
+void pools_made(CUmemoryPool handle, const CUmemLocation *location);
+
+/**
+ * pools_begin - cover an allocation of @bytes from @p
+ * @ret_provisional: what pools_end must be told; 0 when the pool has room enough already
+ * False: refused, and that was explained.
+ */
+bool pools_begin(struct pool *p, uint64_t bytes, uint64_t *ret_provisional);
+
+/** pools_end - settle after the driver call; false: the pool grew over the limit: free it again */
+bool pools_end(struct pool *p, uint64_t provisional);
+
+/** pools_settle - apply what @p reserves now */
+void pools_settle(struct pool *p);
+
+/** pools_take_out, pools_destroyed - around cuMemPoolDestroy; @p may be NULL */
+struct pool *pools_take_out(CUmemoryPool handle);
+void pools_destroyed(struct pool *p, bool destroyed);
+
+/** pools_reset - the primary context of @dev goes, and its pools' memory with it */
+void pools_reset(CUdevice dev);
+
+/** pools_trim - return to the driver what our pools on @slot do not use.  Calls the driver */
+void pools_trim(int slot);
+
+/* since the last frees, pools may shrink at this many further synchronisations */
+#define POOLS_SYNCS 8
+extern _Atomic uint32_t pools_dirty __attribute__((visibility("hidden")));
+extern _Atomic uint32_t pools_count __attribute__((visibility("hidden")));
+
+static inline bool pools_any(void)
+{
+	return atomic_load_explicit(&pools_count, memory_order_relaxed) > 0;
+}
+
+/** pools_freed - stream-ordered memory may have been freed */
+static inline void pools_freed(void)
+{
+	if (pools_any())
+		atomic_store_explicit(&pools_dirty, POOLS_SYNCS, memory_order_relaxed);
+}
+
+void pools_synced_slow(void);
+
+/** pools_synced - the host has waited for the GPU */
+static inline void pools_synced(void)
+{
+	if (__builtin_expect(atomic_load_explicit(&pools_dirty, memory_order_relaxed) != 0, 0))
+		pools_synced_slow();
+}
+
+#endif
