@@ -24,6 +24,7 @@ enum sim_alloc_kind {
 	SIM_ALLOC_IPC,      /* another process's memory, opened here */
 	SIM_ALLOC_RESERVED, /* a VMM address range */
 	SIM_ALLOC_MODULE,   /* a module's global */
+	SIM_ALLOC_ARRAY,    /* behind a CUarray; no address for the program */
 };
 
 struct sim_block; /* the 2-MiB block of a small allocation */
@@ -58,6 +59,7 @@ struct sim_ptr {
 	CUdeviceptr base;  /* of that range */
 	size_t bytes;
 	bool is_readable, is_writable; /* VMM: what cuMemSetAccess granted */
+	unsigned handle_types;         /* VMM: what it can be exported as */
 };
 
 /** sim_ptr_find - false when @ptr is no address of the driver's, or a hole in a reservation */

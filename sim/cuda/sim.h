@@ -6,10 +6,13 @@
  * The simulated driver from inside: the process object, devices, contexts, and how an entry point
  * is written.
  *
- * An entry point is the exported function of cuda.def with a body of one macro:
+ * An entry point is the exported function of cuda.def with a body of one expression:
  *
  *   CUresult cuMemFree_v2(CUdeviceptr dptr)
- *   SIM_ENTRY(cuMemFree_v2, SIM_CTX | SIM_LOCK, mem_free(call.ctx, dptr), "%#llx", dptr)
+ *   {
+ *           return SIM_CALL(cuMemFree_v2, SIM_CTX | SIM_LOCK, mem_free(call.ctx, dptr),
+ *                           "%#llx", dptr);
+ *   }
  *
  * It checks that the driver is initialised (else 3, also in a forked child), that the thread has a
  * usable context if SIM_CTX is asked (201 none, 709 destroyed, or the context's sticky error),
@@ -53,12 +56,12 @@ struct sim_device {
 	CUdevice ordinal;
 	unsigned index; /* in the shared state: PCI order */
 	const struct sim_device_info *info;
-	CUcontext primary; /* NULL: not active */
+	CUcontext primary; /* made at the first retain, kept: its handle stays the same */
 	unsigned primary_refs, primary_flags;
 	struct sim_pool *default_pool, *current_pool;
 	struct list pools;
 	struct list contexts;
-	uint64_t peers; /* bit n: device n may access our pool memory … by cuMemPoolSetAccess */
+	uint64_t fine_bytes[SIM_USE_COUNT]; /* charged here, before rounding to pages */
 };
 
 #define SIM_CTX_MAGIC  0x43747853u /* "StxC" */
@@ -125,14 +128,20 @@ CUresult sim_enter(struct sim_call *call);
 CUresult sim_leave(struct sim_call *call, CUresult result, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-#define SIM_ENTRY(sym, needs_, expr, ...)                                       \
-	{                                                                       \
+#define SIM_CALL(sym, needs_, expr, ...)                                        \
+	__extension__({                                                         \
 		struct sim_call call = { CU_SYM_##sym, (needs_), false, NULL }; \
-		CUresult result = sim_enter(&call);                             \
+		CUresult call_result = sim_enter(&call);                        \
                                                                                 \
-		if (result == CUDA_SUCCESS)                                     \
-			result = (expr);                                        \
-		return sim_leave(&call, result, __VA_ARGS__);                   \
+		if (call_result == CUDA_SUCCESS)                                \
+			call_result = (expr);                                   \
+		sim_leave(&call, call_result, __VA_ARGS__);                     \
+	})
+
+/* the same as a whole body, where the prototype alone is worth a line */
+#define SIM_ENTRY(...)                        \
+	{                                     \
+		return SIM_CALL(__VA_ARGS__); \
 	}
 
 /* Devices and contexts. */
@@ -149,7 +158,7 @@ CUresult sim_ctx_check(CUcontext ctx);
 /** sim_ctx_fail - make @error sticky in @ctx: an illegal address, a launch that failed */
 void sim_ctx_fail(CUcontext ctx, CUresult error);
 
-/** sim_fork_check - false in a child forked after cuInit */
+/** sim_is_usable - false before cuInit, and in a child forked after it */
 bool sim_is_usable(void);
 
 /* Faults and the call log (faults.c, log.c). */

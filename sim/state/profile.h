@@ -42,7 +42,6 @@ struct sim_device_info {
 	uint64_t kernel_ns;  /* a kernel whose length nobody stated */
 	uint64_t switch_ns;  /* between two processes' work */
 	uint64_t context_ns; /* making a context */
-	uint64_t alloc_ns;   /* cuMemAlloc */
 	uint64_t copy_bytes_per_s, device_copy_bytes_per_s;
 };
 

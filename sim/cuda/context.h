@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SIM_CUDA_CONTEXT_H
+#define SIM_CUDA_CONTEXT_H
+
+/*
+ * Between context.c (life), current.c (each thread's stack) and the modules whose objects end with
+ * a context. All need sim_lock(), except the stack calls, which touch only the calling thread.
+ */
+
+#include "sim/cuda/sim.h"
+
+/** sim_ctx_stack_is_full - no room for one more current context */
+bool sim_ctx_stack_is_full(void);
+void sim_ctx_push(CUcontext ctx);
+/** sim_ctx_pop - NULL when the stack is empty */
+CUcontext sim_ctx_pop(void);
+
+/** sim_ctx_free_allocs, _arrays - what was allocated in @ctx ends with it */
+void sim_ctx_free_allocs(CUcontext ctx);
+void sim_ctx_free_arrays(CUcontext ctx);
+
+/** sim_pools_trim - give back all that pools of @device reserve beyond what is used */
+void sim_pools_trim(struct sim_device *device);
+
+#endif

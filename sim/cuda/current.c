@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What each thread has current, and the settings of the current context. */
+#include "sim/cuda/context.h"
+#include "sim/cuda/memory.h"
+
+#define STACK_MAX        64
+#define PRIORITY_LOWEST  0
+#define PRIORITY_HIGHEST -5
+
+static _Thread_local struct {
+	CUcontext ctx[STACK_MAX];
+	unsigned depth;
+} stack;
+
+CUcontext sim_ctx_current(void)
+{
+	return stack.depth ? stack.ctx[stack.depth - 1] : NULL;
+}
+
+bool sim_ctx_stack_is_full(void)
+{
+	return stack.depth == STACK_MAX;
+}
+
+void sim_ctx_push(CUcontext ctx)
+{
+	stack.ctx[stack.depth++] = ctx;
+}
+
+CUcontext sim_ctx_pop(void)
+{
+	return stack.depth ? stack.ctx[--stack.depth] : NULL;
+}
+
+static CUresult push(CUcontext ctx)
+{
+	CUresult result = ctx ? sim_ctx_check(ctx) : CUDA_ERROR_INVALID_CONTEXT;
+
+	if (result)
+		return result;
+	if (sim_ctx_stack_is_full())
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	sim_ctx_push(ctx);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	return SIM_CALL(cuCtxPushCurrent_v2, SIM_LOCK, push(ctx), "ctx=%p", (void *)ctx);
+}
+
+CUresult cuCtxPushCurrent(CUcontext ctx)
+{
+	return cuCtxPushCurrent_v2(ctx);
+}
+
+static CUresult pop(CUcontext *pctx)
+{
+	CUcontext ctx = sim_ctx_pop();
+
+	if (!ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (pctx)
+		*pctx = ctx;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
+{
+	return SIM_CALL(cuCtxPopCurrent_v2, SIM_INIT, pop(pctx), "");
+}
+
+CUresult cuCtxPopCurrent(CUcontext *pctx)
+{
+	return cuCtxPopCurrent_v2(pctx);
+}
+
+static CUresult set_current(CUcontext ctx)
+{
+	CUresult result = ctx ? sim_ctx_check(ctx) : CUDA_SUCCESS;
+
+	if (result)
+		return result;
+	sim_ctx_pop();
+	if (ctx)
+		sim_ctx_push(ctx);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext ctx)
+{
+	return SIM_CALL(cuCtxSetCurrent, SIM_LOCK, set_current(ctx), "ctx=%p", (void *)ctx);
+}
+
+CUresult cuCtxGetCurrent(CUcontext *pctx)
+{
+	return SIM_CALL(cuCtxGetCurrent, SIM_INIT,
+			pctx ? (*pctx = sim_ctx_current(), CUDA_SUCCESS) : CUDA_ERROR_INVALID_VALUE,
+			"");
+}
+
+static CUresult get_device(CUdevice *device, const struct CUctx_st *ctx)
+{
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = ctx->device->ordinal;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device)
+{
+	return SIM_CALL(cuCtxGetDevice, SIM_CTX | SIM_STALE, get_device(device, call.ctx), "");
+}
+
+static CUresult get_device_of(CUdevice *device, CUcontext ctx)
+{
+	CUresult result;
+
+	if (!ctx)
+		ctx = sim_ctx_current();
+	result = ctx ? sim_ctx_check(ctx) : CUDA_ERROR_INVALID_CONTEXT;
+	return result ? result : get_device(device, ctx);
+}
+
+CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
+{
+	return SIM_CALL(cuCtxGetDevice_v2, SIM_LOCK, get_device_of(device, ctx), "ctx=%p",
+			(void *)ctx);
+}
+
+CUresult cuCtxGetFlags(unsigned int *flags)
+{
+	return SIM_CALL(cuCtxGetFlags, SIM_CTX | SIM_STALE,
+			flags ? (*flags = call.ctx->flags, CUDA_SUCCESS) : CUDA_ERROR_INVALID_VALUE,
+			"");
+}
+
+CUresult cuCtxSetFlags(unsigned int flags)
+{
+	return SIM_CALL(cuCtxSetFlags, SIM_CTX | SIM_LOCK,
+			flags & ~(unsigned)CU_CTX_FLAGS_MASK
+				? CUDA_ERROR_INVALID_VALUE
+				: (call.ctx->flags = flags, CUDA_SUCCESS),
+			"flags=%u", flags);
+}
+
+static CUresult get_id(CUcontext ctx, unsigned long long *id)
+{
+	CUresult result;
+
+	if (!id)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ctx)
+		ctx = sim_ctx_current();
+	result = ctx ? sim_ctx_check(ctx) : CUDA_ERROR_INVALID_CONTEXT;
+	if (!result)
+		*id = ctx->id;
+	return result;
+}
+
+CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
+{
+	return SIM_CALL(cuCtxGetId, SIM_LOCK, get_id(ctx, ctxId), "ctx=%p", (void *)ctx);
+}
+
+static CUresult get_api_version(CUcontext ctx, unsigned *version)
+{
+	CUresult result;
+
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ctx)
+		ctx = sim_ctx_current();
+	result = ctx ? sim_ctx_check(ctx) : CUDA_ERROR_INVALID_CONTEXT;
+	if (!result)
+		*version = ctx->api_version;
+	return result;
+}
+
+CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
+{
+	return SIM_CALL(cuCtxGetApiVersion, SIM_LOCK, get_api_version(ctx, version), "ctx=%p",
+			(void *)ctx);
+}
+
+/* Limits and preferences. */
+
+static bool has_limit(const struct CUctx_st *ctx, CUlimit limit)
+{
+	if (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH)
+		return ctx->device->info->cc_major < 9;
+	return limit <= CU_LIMIT_PERSISTING_L2_CACHE_SIZE;
+}
+
+static CUresult get_limit(const struct CUctx_st *ctx, size_t *value, CUlimit limit)
+{
+	if (!value || (int)limit < 0 || limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!has_limit(ctx, limit))
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	*value = ctx->limits[limit];
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
+{
+	return SIM_CALL(cuCtxGetLimit, SIM_CTX | SIM_LOCK, get_limit(call.ctx, pvalue, limit),
+			"limit=%d", (int)limit);
+}
+
+static CUresult set_limit(CUcontext ctx, CUlimit limit, size_t value)
+{
+	if ((int)limit < 0 || limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!has_limit(ctx, limit))
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	if (limit == CU_LIMIT_STACK_SIZE)
+		value = size_round_up(value, 16);
+	ctx->limits[limit] = value;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	return SIM_CALL(cuCtxSetLimit, SIM_CTX | SIM_LOCK, set_limit(call.ctx, limit, value),
+			"limit=%d value=%zu", (int)limit, value);
+}
+
+CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)
+{
+	return SIM_CALL(cuCtxGetCacheConfig, SIM_CTX,
+			pconfig ? (*pconfig = call.ctx->cache, CUDA_SUCCESS)
+				: CUDA_ERROR_INVALID_VALUE,
+			"");
+}
+
+CUresult cuCtxSetCacheConfig(CUfunc_cache config)
+{
+	return SIM_CALL(cuCtxSetCacheConfig, SIM_CTX | SIM_LOCK,
+			(unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL
+				? CUDA_ERROR_INVALID_VALUE
+				: (call.ctx->cache = config, CUDA_SUCCESS),
+			"config=%d", (int)config);
+}
+
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
+{
+	return SIM_CALL(cuCtxGetSharedMemConfig, SIM_CTX,
+			pConfig ? (*pConfig = call.ctx->shared_config, CUDA_SUCCESS)
+				: CUDA_ERROR_INVALID_VALUE,
+			"");
+}
+
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+	/* accepted and without effect since Maxwell */
+	return SIM_CALL(cuCtxSetSharedMemConfig, SIM_CTX,
+			(unsigned)config > 2 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS, "config=%d",
+			(int)config);
+}
+
+static CUresult priority_range(int *least, int *greatest)
+{
+	if (least)
+		*least = PRIORITY_LOWEST;
+	if (greatest)
+		*greatest = PRIORITY_HIGHEST;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+{
+	return SIM_CALL(cuCtxGetStreamPriorityRange, SIM_CTX,
+			priority_range(leastPriority, greatestPriority), "");
+}
+
+static CUresult get_exec_affinity(const struct CUctx_st *ctx, CUexecAffinityParam *affinity,
+				  CUexecAffinityType type)
+{
+	if (!affinity || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+		return CUDA_ERROR_INVALID_VALUE;
+	affinity->type = type;
+	affinity->param.smCount.val = ctx->device->info->sms;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
+{
+	return SIM_CALL(cuCtxGetExecAffinity, SIM_CTX,
+			get_exec_affinity(call.ctx, pExecAffinity, type), "type=%d", (int)type);
+}
+
+CUresult cuCtxResetPersistingL2Cache(void)
+{
+	return SIM_CALL(cuCtxResetPersistingL2Cache, SIM_CTX, CUDA_SUCCESS, "");
+}
+
+/* Peers. */
+
+static CUresult enable_peer(CUcontext ctx, CUcontext peer, unsigned flags)
+{
+	CUresult result = peer ? sim_ctx_check(peer) : CUDA_ERROR_INVALID_CONTEXT;
+	uint64_t bit;
+
+	if (result)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (peer->device == ctx->device)
+		return peer == ctx ? CUDA_ERROR_INVALID_CONTEXT
+				   : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+	bit = (uint64_t)1 << peer->device->ordinal;
+	if (ctx->peers & bit)
+		return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+	ctx->peers |= bit;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
+{
+	return SIM_CALL(cuCtxEnablePeerAccess, SIM_CTX | SIM_LOCK,
+			enable_peer(call.ctx, peerContext, Flags), "peer=%p flags=%u",
+			(void *)peerContext, Flags);
+}
+
+static CUresult disable_peer(CUcontext ctx, CUcontext peer)
+{
+	CUresult result = peer ? sim_ctx_check(peer) : CUDA_ERROR_INVALID_CONTEXT;
+	uint64_t bit;
+
+	if (result)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	bit = (uint64_t)1 << peer->device->ordinal;
+	if (!(ctx->peers & bit))
+		return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+	ctx->peers &= ~bit;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext peerContext)
+{
+	return SIM_CALL(cuCtxDisablePeerAccess, SIM_CTX | SIM_LOCK,
+			disable_peer(call.ctx, peerContext), "peer=%p", (void *)peerContext);
+}
+
+/* Waiting. */
+
+static CUresult synchronize(CUcontext ctx)
+{
+	CUresult result = sim_exec_ctx_sync(ctx);
+
+	if (!result)
+		sim_pool_sync_point(ctx->device);
+	return result;
+}
+
+CUresult cuCtxSynchronize(void)
+{
+	return SIM_CALL(cuCtxSynchronize, SIM_CTX | SIM_LOCK, synchronize(call.ctx), "");
+}
+
+static CUresult synchronize_other(CUcontext ctx)
+{
+	CUresult result;
+
+	if (!ctx)
+		ctx = sim_ctx_current();
+	result = ctx ? sim_ctx_check(ctx) : CUDA_ERROR_INVALID_CONTEXT;
+	return result ? result : synchronize(ctx);
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext ctx)
+{
+	return SIM_CALL(cuCtxSynchronize_v2, SIM_LOCK, synchronize_other(ctx), "ctx=%p",
+			(void *)ctx);
+}

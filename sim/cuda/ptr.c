@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From an address to what is there: for copies, and for cuPointerGetAttribute. */
+#include <string.h>
+
+#include "sim/cuda/ranges.h"
+#include "sim/cuda/va.h"
+
+static bool is_host(const struct sim_alloc *alloc)
+{
+	return alloc->kind == SIM_ALLOC_HOST || alloc->kind == SIM_ALLOC_REGISTERED;
+}
+
+bool sim_ptr_find(CUdeviceptr ptr, struct sim_ptr *ret)
+{
+	struct sim_alloc *alloc = sim_alloc_find(ptr);
+
+	if (!alloc || alloc->kind == SIM_ALLOC_ARRAY)
+		return false;
+	if (alloc->kind == SIM_ALLOC_RESERVED)
+		return sim_vmm_find(ptr, ret);
+	/* a small allocation has more behind it than was asked; that is not the program's */
+	if (ptr - alloc->base >= alloc->bytes && alloc->kind != SIM_ALLOC_DEVICE)
+		return false;
+	*ret = (struct sim_ptr){
+		.alloc = alloc,
+		.device = is_host(alloc) ? NULL : alloc->device,
+		.ctx = alloc->ctx,
+		.host = (void *)(uintptr_t)ptr,
+		.rest_bytes = size_sat_sub(alloc->bytes, ptr - alloc->base),
+		.base = alloc->base,
+		.bytes = alloc->bytes,
+		.is_readable = true,
+		.is_writable = !(alloc->kind == SIM_ALLOC_REGISTERED &&
+				 alloc->flags & CU_MEMHOSTREGISTER_READ_ONLY),
+	};
+	return true;
+}
+
+CUresult sim_ptr_check(CUdeviceptr ptr, size_t bytes, bool is_write)
+{
+	struct sim_ptr found;
+
+	while (bytes) {
+		size_t part;
+
+		if (!sim_ptr_find(ptr, &found) || !found.rest_bytes)
+			return CUDA_ERROR_INVALID_VALUE;
+		if (is_write ? !found.is_writable : !found.is_readable)
+			return CUDA_ERROR_INVALID_VALUE;
+		part = size_min(bytes, found.rest_bytes);
+		ptr += part;
+		bytes -= part;
+		/* only mappings in one reservation continue each other */
+		if (bytes && found.alloc->kind != SIM_ALLOC_RESERVED)
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
+void sim_range_end(struct sim_alloc *alloc)
+{
+	if (!alloc)
+		return;
+	switch (alloc->kind) {
+	case SIM_ALLOC_POOL:
+		sim_pool_range_end(alloc);
+		break;
+	case SIM_ALLOC_IPC:
+		sim_ipc_range_end(alloc);
+		break;
+	case SIM_ALLOC_HOST:
+		va_unmap((void *)(uintptr_t)alloc->base, alloc->mapped_bytes);
+		range_free(alloc);
+		break;
+	case SIM_ALLOC_REGISTERED:
+	case SIM_ALLOC_RESERVED:
+		range_free(alloc);
+		break;
+	case SIM_ALLOC_DEVICE:
+	case SIM_ALLOC_MANAGED:
+	case SIM_ALLOC_GRAPH:
+	case SIM_ALLOC_MODULE:
+	case SIM_ALLOC_ARRAY:
+		sim_alloc_free(alloc);
+		break;
+	}
+}
+
+/* Attributes. */
+
+/* Some attributes need a pointer of the driver's, others answer for any. */
+static CUresult get_known(void *data, CUpointer_attribute attribute, CUdeviceptr ptr,
+			  const struct sim_ptr *at)
+{
+	const struct sim_alloc *alloc = at->alloc;
+	bool is_vmm = alloc->kind == SIM_ALLOC_RESERVED;
+
+	switch ((unsigned)attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		if (!at->ctx)
+			return CUDA_ERROR_INVALID_VALUE;
+		*(CUcontext *)data = at->ctx;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*(unsigned *)data = is_host(alloc) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*(CUdeviceptr *)data = ptr;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		if (!is_host(alloc) && alloc->kind != SIM_ALLOC_MANAGED)
+			return CUDA_ERROR_INVALID_VALUE;
+		*(void **)data = at->host;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		*(int *)data = alloc->sync_memops;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		*(unsigned long long *)data = alloc->id;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		*(unsigned *)data = alloc->kind == SIM_ALLOC_MANAGED;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		if (!at->device && !at->ctx)
+			return CUDA_ERROR_INVALID_VALUE;
+		*(int *)data = at->device ? at->device->ordinal : at->ctx->device->ordinal;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*(unsigned *)data = alloc->kind == SIM_ALLOC_DEVICE;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*(CUdeviceptr *)data = at->base;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		*(size_t *)data = at->bytes;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		*(unsigned *)data = 1;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*(cuuint64_t *)data = is_vmm ? at->handle_types : 0;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		*(unsigned *)data = alloc->kind == SIM_ALLOC_DEVICE;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		*(CUmemAccess_flags *)data = at->is_writable   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+					     : at->is_readable ? CU_MEM_ACCESS_FLAGS_PROT_READ
+							       : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		*(CUmemoryPool *)data = (CUmemoryPool)(void *)alloc->pool;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*(size_t *)data = is_vmm ? at->bytes : alloc->mapped_bytes;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		*(CUdeviceptr *)data = at->base;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		*(unsigned long long *)data = alloc->id;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		*(unsigned *)data = 0;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+static CUresult pointer_get(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	struct sim_ptr at;
+
+	if (!data)
+		return CUDA_ERROR_INVALID_VALUE;
+	return sim_ptr_find(ptr, &at) ? get_known(data, attribute, ptr, &at)
+				      : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	return SIM_CALL(cuPointerGetAttribute, SIM_CTX | SIM_LOCK,
+			pointer_get(data, attribute, ptr), "attribute=%d ptr=%#llx", (int)attribute,
+			ptr);
+}
+
+/* what the plural form writes for a pointer that is none of the driver's, or lacks the attribute */
+static CUresult write_default(void *data, CUpointer_attribute attribute)
+{
+	switch ((unsigned)attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		memset(data, 0, 8);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*(int *)data = CU_DEVICE_INVALID;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		memset(data, 0, 4);
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+static CUresult pointer_get_all(unsigned count, const CUpointer_attribute *attributes, void **data,
+				CUdeviceptr ptr)
+{
+	if (!count || !attributes || !data)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < count; i++) {
+		if (!data[i])
+			return CUDA_ERROR_INVALID_VALUE;
+		if (pointer_get(data[i], attributes[i], ptr)) {
+			CUresult result = write_default(data[i], attributes[i]);
+
+			if (result)
+				return result;
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
+				void **data, CUdeviceptr ptr)
+{
+	return SIM_CALL(cuPointerGetAttributes, SIM_CTX | SIM_LOCK,
+			pointer_get_all(numAttributes, attributes, data, ptr), "count=%u ptr=%#llx",
+			numAttributes, ptr);
+}
+
+static CUresult pointer_set(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	struct sim_ptr at;
+
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !sim_ptr_find(ptr, &at))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (at.alloc->kind == SIM_ALLOC_MANAGED || at.alloc->kind == SIM_ALLOC_REGISTERED)
+		return CUDA_ERROR_INVALID_VALUE;
+	at.alloc->sync_memops = *(const int *)value != 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	return SIM_CALL(cuPointerSetAttribute, SIM_CTX | SIM_LOCK,
+			pointer_set(value, attribute, ptr), "attribute=%d ptr=%#llx",
+			(int)attribute, ptr);
+}
