@@ -12,6 +12,7 @@
 #include "abi/cuda_names.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "shim/elf_find.h"
 #include "shim/entry.h"
 #include "shim/hooks.h"
 #include "shim/real.h"
@@ -126,13 +127,20 @@ static CUresult substitute(const char *name, void **pfn, cuuint64_t flags, bool 
 
 	if (!*pfn)
 		return CUDA_SUCCESS;
+	if (!index) {
+		/* the driver is open, so this ends at once: another thread was about to publish it
+		 */
+		(void)entry_load();
+		index = atomic_load_explicit(&procaddr_index, memory_order_acquire);
+	}
 	slot = slot_at(index, *pfn, name, per_thread ? CUDA_STREAM_PER_THREAD : CUDA_STREAM_LEGACY);
 	if (slot >= 0) {
 		if (index->hook[slot])
 			*pfn = index->hook[slot];
 		return CUDA_SUCCESS;
 	}
-	if (!is_hooked_api(name))
+	/* a driver that is not linked -Bsymbolic answers with our exports by itself */
+	if (!is_hooked_api(name) || elf_map_of(*pfn) == elf_map_of(&procaddr_index))
 		return CUDA_SUCCESS;
 	*pfn = NULL;
 	if (status)
@@ -146,7 +154,6 @@ CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuin
 {
 	CUresult result;
 
-	(void)entry_load(); /* a failure is answered by the call itself */
 	result = real_cuGetProcAddress(symbol, pfn, cudaVersion, flags);
 	if (result != CUDA_SUCCESS || !symbol || !pfn)
 		return result;
@@ -158,7 +165,6 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cu
 {
 	CUresult result;
 
-	(void)entry_load(); /* a failure is answered by the call itself */
 	result = real_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
 	if (result != CUDA_SUCCESS || !symbol || !pfn)
 		return result;
@@ -170,7 +176,6 @@ CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **pfn, int cudaVersio
 {
 	CUresult result;
 
-	(void)entry_load(); /* a failure is answered by the call itself */
 	result = real_cuGetProcAddress_v2_ptsz(symbol, pfn, cudaVersion, flags, symbolStatus);
 	if (result != CUDA_SUCCESS || !symbol || !pfn)
 		return result;
