@@ -123,7 +123,7 @@ static enum ledger_result ask_in_line(struct ledger *l, struct ticket *t, uint64
 	}
 	if (p->n_tickets >= LEDGER_MAX_TICKETS)
 		return refuse(l, t, LEDGER_FULL, NULL);
-	wait_add(l, t, now_ns);
+	wait_add(t, now_ns);
 	gpu_call_back(l, g, NULL, now_ns);
 	wait_pump(l, g, now_ns);
 	if (t->place == TICKET_READY) {
@@ -206,7 +206,7 @@ void ledger_returned(struct ledger *l, struct ledger_process *p, uint64_t now_ns
 	for (unsigned i = 0; i < p->n_slots; i++) {
 		struct account *a = &p->accounts[i];
 
-		if (a->lease->gpu->n_waiters || p->state != LEDGER_ATTACHED)
+		if (a->wanted || p->state != LEDGER_ATTACHED)
 			account_call_back(l, a, now_ns);
 	}
 }

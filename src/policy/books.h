@@ -23,6 +23,7 @@
 #include "policy/ledger.h"
 
 struct gpu {
+	struct ledger *ledger;
 	unsigned number;
 	uint8_t uuid[16];
 	unsigned index;
@@ -44,6 +45,7 @@ struct gpu {
 	unsigned n_waiters;
 
 	bool dirty;           /* room may have become free: pump */
+	bool recall;          /* a lease went over its wall: its credit must come back */
 	uint64_t deadline_ns; /* of the first waiter to run out; LEDGER_NEVER */
 	uint64_t changed_ns;  /* the last time any charge, promise or waiter changed */
 	bool circle_looked;   /* since changed_ns */
@@ -74,6 +76,7 @@ struct lease {
 	uint64_t committed;      /* max(request, charged_own + kids_committed) */
 	uint64_t ceiling;        /* of the view; 0: not asked yet */
 	unsigned n_waiters;
+	bool over; /* charged more than its wall: returns must not be taken again unasked */
 	uint64_t mark;
 	uint64_t admit_mark;
 };
@@ -118,6 +121,7 @@ struct account {
 	uint64_t overhead;
 	uint64_t charged;            /* as it stands in the sums */
 	unsigned creating, settling; /* contexts */
+	bool wanted;                 /* as the page says */
 	bool released;               /* dead, and NVML shows nothing any more */
 
 	uint64_t nvml;
@@ -203,7 +207,9 @@ void account_set_granted(struct ledger *l, struct account *a, uint64_t granted, 
 void account_call_back(struct ledger *l, struct account *a, uint64_t now_ns);
 void account_unsettle(struct account *a, uint64_t now_ns);
 void gpu_call_back(struct ledger *l, struct gpu *g, const struct ledger_job *root, uint64_t now_ns);
-void gpu_want(struct ledger *l, struct gpu *g, bool wanted);
+void lease_look_over(struct lease *lease);
+void account_want(struct account *a);
+void gpu_want(struct gpu *g);
 struct ledger_job *job_root(struct ledger_job *j);
 void process_release(struct ledger *l, struct ledger_process *p);
 
@@ -230,7 +236,7 @@ void grant_undo(struct ledger *l, struct ticket *t, uint64_t now_ns);
 struct account *process_account(struct ledger_process *p, unsigned slot);
 
 /* wait.c */
-void wait_add(struct ledger *l, struct ticket *t, uint64_t now_ns);
+void wait_add(struct ticket *t, uint64_t now_ns);
 void wait_resort(struct ledger *l, struct ledger_job *j);
 void wait_answer(struct ledger *l, struct ticket *t, enum ledger_result result, uint64_t now_ns);
 void wait_pump(struct ledger *l, struct gpu *g, uint64_t now_ns);

@@ -279,6 +279,7 @@ int ledger_job_set(struct ledger *l, struct ledger_job *j, const struct ledger_j
 		lease->limit = limit;
 		lease_recommit(lease, now_ns);
 		gpu_changed(lease->gpu, now_ns, true);
+		lease_look_over(lease);
 		/* credit beyond a lowered limit would be taken without asking */
 		gpu_call_back(l, lease->gpu, job_root(j), now_ns);
 	}

@@ -64,6 +64,7 @@ int ledger_gpu_add(struct ledger *l, const struct ledger_gpu_spec *spec)
 		return -ENOSPC;
 	g = &l->gpus[l->n_gpus];
 	memset(g, 0, sizeof(*g));
+	g->ledger = l;
 	g->number = l->n_gpus;
 	memcpy(g->uuid, spec->uuid, sizeof(g->uuid));
 	g->index = spec->index;
@@ -112,12 +113,25 @@ void gpu_changed(struct gpu *g, uint64_t now_ns, bool freed)
 		g->dirty = true;
 }
 
-void gpu_want(struct ledger *l, struct gpu *g, bool wanted)
+/** account_want - must a return ring? when somebody waits, or a wall was passed */
+void account_want(struct account *a)
+{
+	bool wanted = a->lease->gpu->n_waiters > 0;
+
+	for (const struct lease *lease = a->lease; lease; lease = lease->parent)
+		wanted = wanted || lease->over;
+	if (wanted == a->wanted)
+		return;
+	a->wanted = wanted;
+	a->lease->gpu->ledger->ops.set_wanted(a->process->owner, a->slot, wanted);
+}
+
+void gpu_want(struct gpu *g)
 {
 	struct account *a;
 
 	list_for_each (a, &g->accounts, on_gpu)
-		l->ops.set_wanted(a->process->owner, a->slot, wanted);
+		account_want(a);
 }
 
 /** gpu_call_back - all unused credit; @root: only of that job and of those nested in it */
@@ -178,6 +192,27 @@ static uint64_t account_charge(const struct account *a)
 	return a->agreed ? a->nvml : size_max(books, a->nvml);
 }
 
+/**
+ * lease_look_over - is a lease of the chain charged more than its wall?
+ *
+ * Then what its programs return must not be taken again without asking.
+ */
+void lease_look_over(struct lease *lease)
+{
+	struct gpu *g = lease->gpu;
+	bool changed = false;
+
+	for (; lease; lease = lease->parent) {
+		bool over = lease->charged > lease_wall(lease);
+
+		g->recall = g->recall || (over && !lease->over);
+		changed = changed || over != lease->over;
+		lease->over = over;
+	}
+	if (changed)
+		gpu_want(g);
+}
+
 /** account_update - one of the account's figures changed: bring every sum in line */
 void account_update(struct account *a, uint64_t now_ns)
 {
@@ -193,6 +228,7 @@ void account_update(struct account *a, uint64_t now_ns)
 	for (struct lease *lease = a->lease; lease; lease = lease->parent)
 		lease->charged = lease->charged - old + new;
 	g->charged = g->charged - old + new;
+	lease_look_over(a->lease);
 	gpu_changed(g, now_ns, new < old);
 	lease_recommit(a->lease, now_ns);
 }

@@ -9,6 +9,9 @@ static void pump_dirty(struct ledger *l, uint64_t now_ns)
 	for (unsigned i = 0; i < l->n_gpus; i++) {
 		struct gpu *g = &l->gpus[i];
 
+		if (g->recall)
+			gpu_call_back(l, g, NULL, now_ns);
+		g->recall = false;
 		if (g->dirty)
 			l->queue_dirty = true;
 		if (g->n_waiters && (g->dirty || now_ns >= g->deadline_ns))
@@ -90,6 +93,9 @@ static bool has_due(const struct ledger *l)
 	if (!list_is_empty(&l->ready) || !list_is_empty(&l->gone) ||
 	    !list_is_empty(&l->job_events) || (l->queue_dirty && l->n_queue))
 		return true;
+	for (unsigned i = 0; i < l->n_gpus; i++)
+		if (l->gpus[i].recall)
+			return true;
 	for (unsigned i = 0; i < l->n_gpus; i++)
 		if (l->gpus[i].dirty && (l->gpus[i].n_waiters || l->n_queue))
 			return true;

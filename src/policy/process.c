@@ -10,6 +10,7 @@ int ledger_process_add(struct ledger *l, struct ledger_job *j, int pid, void *ow
 {
 	struct ledger_process *p;
 
+	(void)l;
 	if (j->state != JOB_ADMITTED && j->state != JOB_ENDED)
 		return -EINVAL;
 	if (!j->leases[0].gpu)
@@ -31,8 +32,7 @@ int ledger_process_add(struct ledger *l, struct ledger_job *j, int pid, void *ow
 		a->slot = i;
 		a->lease = &j->leases[i];
 		list_append(&a->lease->gpu->accounts, &a->on_gpu);
-		if (a->lease->gpu->n_waiters)
-			l->ops.set_wanted(owner, i, true);
+		account_want(a);
 	}
 	*ret = p;
 	return 0;
@@ -52,6 +52,8 @@ int ledger_process_restore(struct ledger *l, struct ledger_job *j, int pid, void
 		struct account *a = &p->accounts[i];
 
 		a->claimed = true;
+		/* the page may say otherwise, from before */
+		l->ops.set_wanted(owner, i, a->wanted);
 		account_set_granted(l, a, size_min(claim_bytes[i], lease_left(a->lease)), now_ns);
 		account_unsettle(a, now_ns);
 	}

@@ -149,8 +149,9 @@ static void sample_lone(struct ledger *l, struct account *a, bool same, uint64_t
 	if (p->since_ns > begun_ns)
 		return;
 	if (p->state == LEDGER_DYING && !a->figure) {
+		a->pending = a->overhead = 0;
+		account_set_granted(l, a, 0, now_ns);
 		a->released = true;
-		a->granted = a->pending = a->overhead = 0;
 		a->lease->gpu->n_dying--;
 		account_update(a, now_ns);
 		process_release(l, p);

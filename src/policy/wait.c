@@ -42,7 +42,7 @@ static void count_waiter(struct ticket *t, int by)
 	}
 }
 
-void wait_add(struct ledger *l, struct ticket *t, uint64_t now_ns)
+void wait_add(struct ticket *t, uint64_t now_ns)
 {
 	struct gpu *g = ticket_gpu(t);
 
@@ -51,7 +51,7 @@ void wait_add(struct ledger *l, struct ticket *t, uint64_t now_ns)
 	t->account->process->n_tickets++;
 	count_waiter(t, 1);
 	if (!g->n_waiters++)
-		gpu_want(l, g, true);
+		gpu_want(g);
 	gpu_changed(g, now_ns, false);
 }
 
@@ -64,7 +64,7 @@ static void wait_del(struct ledger *l, struct ticket *t, uint64_t now_ns)
 	t->place = TICKET_NOWHERE;
 	count_waiter(t, -1);
 	if (!--g->n_waiters)
-		gpu_want(l, g, false);
+		gpu_want(g);
 	gpu_changed(g, now_ns, true);
 	l->queue_dirty = true;
 }
