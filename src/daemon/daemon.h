@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef DAEMON_DAEMON_H
+#define DAEMON_DAEMON_H
+
+/*
+ * What allotd is made of.  One thread, one sd-event loop; nothing here blocks or sleeps.
+ *
+ *   peers      connections: bytes in and out, who the kernel says they are
+ *   registry   jobs and processes of this allotd, found by id and by pid
+ *   ledger     every decision (src/policy)
+ *   pump       after every event: carries out what the ledger says is due, sets the timers
+ *   jobs, programs, person   one handler a message, by who asks
+ *   gpus       what the sampler saw, given to the ledger; names of GPUs
+ *   sampler    the child that alone talks to NVML
+ *   credit     the pages shared with the processes
+ *   store      what a restart must know (SQLite)
+ *   restart    from store, keepers and shims back to the same figures
+ *
+ * Handlers never call each other's answers: they change the ledger, and the pump answers.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "base/list.h"
+#include "daemon/instance.h"
+#include "daemon/registry.h"
+#include "wire/wire.h"
+
+#define DAEMON_KILL_GRACE_NS (10 * NS_PER_S) /* between a cancel's signal and SIGKILL */
+#define DAEMON_AWAY_GRACE_NS (10 * NS_PER_S) /* how long shims wait for a daemon that is away */
+
+struct peers;
+struct store;
+struct sampler;
+struct gpus;
+struct pump;
+struct restart;
+struct ledger;
+
+struct daemon {
+	sd_event *event;
+	struct instance instance;
+	struct peers *peers;
+	struct ledger *ledger;
+	struct store *store;
+	struct sampler *sampler;
+	struct gpus *gpus;
+	struct pump *pump;
+	struct restart *restart; /* NULL once everybody is back */
+	struct registry registry;
+	const char *proc_root;
+	char driver_dir[WIRE_PATH_MAX]; /* "" = the loader's choice */
+	bool is_simulated;
+	uint64_t started_ns;
+	uint64_t reserve_bytes; /* kept free on every GPU */
+	int ready_fd;           /* told once when people are served; -1 */
+};
+
+#endif

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/gpus.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fmt.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/size.h"
+#include "base/str.h"
+#include "daemon/daemon.h"
+#include "daemon/programs.h"
+#include "daemon/sampler.h"
+#include "daemon/store.h"
+#include "policy/ledger.h"
+
+#define IDLE_SAMPLE_NS (1900 * NS_PER_MS) /* with no job: what is unmanaged shows within 2 s */
+
+struct gpus {
+	struct daemon *daemon;
+	struct gpu gpu[LEDGER_MAX_GPUS];
+	unsigned n;
+	bool is_known;
+	uint64_t begun_ns; /* the last question */
+	uint64_t asked;    /* its bits */
+	struct ledger_reading *readings;
+	unsigned readings_room;
+	char driver_version[80];
+};
+
+int gpus_new(struct daemon *d, struct gpus **ret)
+{
+	struct gpus *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return -ENOMEM;
+	g->daemon = d;
+	*ret = g;
+	return 0;
+}
+
+struct gpus *gpus_free(struct gpus *g)
+{
+	if (!g)
+		return NULL;
+	for (unsigned i = 0; i < g->n; i++)
+		free(g->gpu[i].strangers);
+	free(g->readings);
+	free(g);
+	return NULL;
+}
+
+unsigned gpus_count(const struct gpus *g)
+{
+	return g->n;
+}
+
+const struct gpu *gpus_at(const struct gpus *g, unsigned number)
+{
+	return &g->gpu[number];
+}
+
+int gpus_find(const struct gpus *g, const struct wire_uuid *uuid)
+{
+	for (unsigned i = 0; i < g->n; i++)
+		if (memcmp(&g->gpu[i].last.uuid, uuid, sizeof(*uuid)) == 0)
+			return (int)i;
+	return -ENOENT;
+}
+
+const char *gpus_driver_version(const struct gpus *g)
+{
+	return g->driver_version;
+}
+
+bool gpus_is_known(const struct gpus *g)
+{
+	return g->is_known;
+}
+
+/* ---- names ---- */
+
+/* "0000:83:00.0", also without the domain, also with eight digits of it as nvidia-smi has them */
+static bool is_pci_of(const char *word, const char *pci)
+{
+	size_t n = strlen(word), len = strlen(pci);
+
+	if (strchr(word, ':') == NULL || strchr(word, '.') == NULL)
+		return false;
+	while (n > len && *word == '0') {
+		word++;
+		n--;
+	}
+	return n <= len && strcasecmp(word, pci + (len - n)) == 0 &&
+	       (n == len || pci[len - n - 1] == ':');
+}
+
+/* the dashes do not matter, nor does GPU- in front; at least one digit must be there */
+static bool is_uuid_beginning(const char *word, const struct wire_uuid *uuid)
+{
+	struct fmt_buf text;
+	const char *p = fmt_uuid(&text, "", uuid->bytes);
+
+	if (strncasecmp(word, "GPU-", 4) == 0)
+		word += 4;
+	if (!*word)
+		return false;
+	for (; *word; word++) {
+		if (*word == '-')
+			continue;
+		while (*p == '-')
+			p++;
+		if (!*p || tolower((unsigned char)*word) != *p)
+			return false;
+		p++;
+	}
+	return true;
+}
+
+static int find_named(const struct gpus *g, const char *word, struct err *err)
+{
+	int found = -ENOENT;
+	uint64_t index;
+
+	if (parse_u64(word, 0, 9999, &index, NULL) == 0) {
+		for (unsigned i = 0; i < g->n; i++)
+			if (g->gpu[i].last.index == index)
+				return (int)i;
+		/* a UUID may begin with digits only */
+	}
+	for (unsigned i = 0; i < g->n; i++) {
+		if (is_pci_of(word, g->gpu[i].last.pci_bus_id))
+			return (int)i;
+		if (!is_uuid_beginning(word, &g->gpu[i].last.uuid))
+			continue;
+		if (found >= 0)
+			return err_set(err, -EINVAL,
+				       "GPU '%s' may be more than one: write more of it", word);
+		found = (int)i;
+	}
+	if (found < 0)
+		return err_set(err, -ENOENT,
+			       "no GPU '%s': 'allot status' lists the %u of this machine", word,
+			       g->n);
+	return found;
+}
+
+int gpus_parse(const struct gpus *g, const char *text, unsigned ret_numbers[WIRE_MAX_GPUS],
+	       struct err *err)
+{
+	unsigned n = 0;
+
+	for (const char *p = text;; p++) {
+		size_t len = strcspn(p, ",");
+		char word[64];
+		int number;
+
+		if (len == 0 || len >= sizeof(word))
+			return err_set(err, -EINVAL, "'%.100s' is no list of GPUs", text);
+		memcpy(word, p, len);
+		word[len] = '\0';
+		number = find_named(g, word, err);
+		if (number < 0)
+			return number;
+		for (unsigned i = 0; i < n; i++)
+			if (ret_numbers[i] == (unsigned)number)
+				return err_set(err, -EINVAL, "GPU '%s' is named twice", word);
+		if (n == WIRE_MAX_GPUS)
+			return err_set(err, -EINVAL, "'%.100s' names more than %d GPUs", text,
+				       WIRE_MAX_GPUS);
+		ret_numbers[n++] = (unsigned)number;
+		p += len;
+		if (!*p)
+			return (int)n;
+	}
+}
+
+/* ---- samples ---- */
+
+static uint64_t due_of(const struct gpus *g, unsigned number, uint64_t now_ns)
+{
+	uint64_t due = ledger_sample_due_ns(g->daemon->ledger, number, now_ns);
+
+	return size_min(due, g->begun_ns + IDLE_SAMPLE_NS);
+}
+
+uint64_t gpus_due_ns(struct gpus *g, uint64_t now_ns)
+{
+	uint64_t due = g->n ? LEDGER_NEVER : g->begun_ns ? g->begun_ns + IDLE_SAMPLE_NS : now_ns;
+
+	for (unsigned i = 0; i < g->n; i++)
+		due = size_min(due, due_of(g, i, now_ns));
+	return due;
+}
+
+uint64_t gpus_due(struct gpus *g, uint64_t now_ns)
+{
+	uint64_t bits = 0;
+
+	if (!g->begun_ns || (!g->n && now_ns >= g->begun_ns + IDLE_SAMPLE_NS))
+		return SAMPLER_ALL;
+	if (g->n && now_ns >= g->begun_ns + IDLE_SAMPLE_NS)
+		return SAMPLER_ALL;
+	for (unsigned i = 0; i < g->n; i++)
+		if (!g->gpu[i].is_lost && g->gpu[i].last.index < SAMPLER_MAX_GPUS &&
+		    now_ns >= ledger_sample_due_ns(g->daemon->ledger, i, now_ns))
+			bits |= (uint64_t)1 << g->gpu[i].last.index;
+	/* one round for all when it will soon be time for that anyway */
+	return bits && now_ns >= g->begun_ns + LEDGER_SAMPLE_NS * 9 / 10 ? SAMPLER_ALL : bits;
+}
+
+void gpus_want_all(struct gpus *g)
+{
+	g->begun_ns = 0;
+}
+
+void gpus_begin(struct gpus *g, uint64_t bits, uint64_t now_ns)
+{
+	g->asked = bits;
+	if (bits == SAMPLER_ALL || !g->begun_ns)
+		g->begun_ns = now_ns;
+	for (unsigned i = 0; i < g->n; i++) {
+		g->gpu[i].is_seen = false;
+		if (bits == SAMPLER_ALL || bits >> (g->gpu[i].last.index % SAMPLER_MAX_GPUS) & 1)
+			ledger_sample_begin(g->daemon->ledger, i, now_ns);
+	}
+}
+
+static int add_gpu(struct gpus *g, const struct sampler_gpu *seen)
+{
+	struct daemon *d = g->daemon;
+	struct ledger_gpu_spec spec = { .index = seen->index,
+					.total_bytes = seen->total_bytes,
+					.reserved_bytes = seen->reserved_bytes,
+					.reserve_bytes = d->reserve_bytes };
+	struct fmt_buf uuid;
+	struct err err;
+	int number;
+
+	if (!(seen->known & SAMPLER_MEMORY) || g->n == LEDGER_MAX_GPUS)
+		return -ENODATA;
+	if (!d->is_simulated && instance_claim_gpu(&d->instance, seen->uuid.bytes, &err) < 0) {
+		if (err.code == -EBUSY) {
+			log_error("%s", err.text);
+			(void)sd_event_exit(d->event, -EBUSY);
+			return -EBUSY;
+		}
+		log_warn("%s, ignoring", err.text);
+	}
+	memcpy(spec.uuid, seen->uuid.bytes, sizeof(spec.uuid));
+	spec.context_bytes = store_context_bytes(d->store, &seen->uuid, g->driver_version);
+	number = ledger_gpu_add(d->ledger, &spec);
+	if (number < 0) {
+		log_error("cannot serve GPU %u: %s, ignoring", seen->index, strerror(-number));
+		return number;
+	}
+	g->gpu[number].stored_context_bytes = spec.context_bytes;
+	g->gpu[number].last = *seen;
+	g->n = (unsigned)number + 1;
+	log_info("GPU %u: %s, %s", seen->index, seen->model,
+		 fmt_uuid(&uuid, "GPU-", seen->uuid.bytes));
+	return number;
+}
+
+static bool readings_reserve(struct gpus *g, unsigned n)
+{
+	struct ledger_reading *grown;
+
+	if (n <= g->readings_room)
+		return true;
+	grown = reallocarray(g->readings, n, sizeof(*grown));
+	if (!grown)
+		return false;
+	g->readings = grown;
+	g->readings_room = n;
+	return true;
+}
+
+static void add_stranger(struct gpu *gpu, const struct sampler_proc *p, unsigned n_procs)
+{
+	unsigned room = n_procs < GPUS_STRANGERS_MAX ? n_procs : GPUS_STRANGERS_MAX;
+
+	if (gpu->n_strangers == 0) {
+		struct stranger *fresh = calloc(room, sizeof(*fresh));
+
+		if (!fresh)
+			return; /* counted, not listed */
+		free(gpu->strangers);
+		gpu->strangers = fresh;
+	}
+	if (gpu->n_strangers < room)
+		gpu->strangers[gpu->n_strangers++] = (struct stranger){
+			.pid = p->pid, .is_known = p->is_known != 0, .bytes = p->bytes
+		};
+}
+
+/* whose are they? */
+static void sort_processes(struct gpus *g, unsigned number, const struct sampler_proc *procs,
+			   unsigned n_procs, struct ledger_sample *sample)
+{
+	struct gpu *gpu = &g->gpu[number];
+	size_t n = 0;
+
+	gpu->n_strangers = 0;
+	for (unsigned i = 0; i < n_procs; i++) {
+		struct process *p = programs_of_pid(g->daemon, procs[i].pid, number);
+
+		if (p) {
+			g->readings[n++] = (struct ledger_reading){ .process = p->account,
+								    .bytes = procs[i].bytes,
+								    .known = procs[i].is_known };
+			continue;
+		}
+		if (procs[i].is_known)
+			sample->unmanaged_bytes =
+				size_sat_add(sample->unmanaged_bytes, procs[i].bytes);
+		add_stranger(gpu, &procs[i], n_procs);
+	}
+	sample->readings = g->readings;
+	sample->n_readings = n;
+}
+
+static void set_lost(struct gpus *g, unsigned number, bool is_lost)
+{
+	struct gpu *gpu = &g->gpu[number];
+
+	if (gpu->is_lost == is_lost)
+		return;
+	log_warn("GPU %u %s", gpu->last.index, is_lost ? "is lost" : "is back");
+	gpu->is_lost = is_lost;
+	ledger_gpu_lost(g->daemon->ledger, number, is_lost, clock_now_ns());
+}
+
+void gpus_on_gpu(void *context, const struct sampler_gpu *seen, const struct sampler_proc *procs,
+		 unsigned n_procs)
+{
+	struct gpus *g = context;
+	struct ledger_sample sample = { 0 };
+	int number = gpus_find(g, &seen->uuid);
+
+	(void)str_copy(g->driver_version, sizeof(g->driver_version), seen->driver_version);
+	if (number < 0)
+		number = add_gpu(g, seen);
+	if (number < 0)
+		return;
+	g->gpu[number].is_seen = true;
+	set_lost(g, (unsigned)number, (seen->known & SAMPLER_LOST) != 0);
+	if (seen->known & SAMPLER_LOST)
+		return;
+	g->gpu[number].last = *seen;
+	sample.total_bytes = seen->total_bytes;
+	sample.reserved_bytes = seen->reserved_bytes;
+	sample.used_bytes = seen->used_bytes;
+	sample.memory_known = (seen->known & SAMPLER_MEMORY) != 0;
+	sample.processes_known = (seen->known & SAMPLER_PROCESSES) != 0;
+	if (sample.processes_known && readings_reserve(g, n_procs))
+		sort_processes(g, (unsigned)number, procs, n_procs, &sample);
+	else
+		sample.processes_known = false;
+	ledger_sample(g->daemon->ledger, (unsigned)number, &sample, clock_now_ns());
+}
+
+static void store_context_costs(struct gpus *g)
+{
+	struct daemon *d = g->daemon;
+
+	for (unsigned i = 0; i < g->n; i++) {
+		struct gpu *gpu = &g->gpu[i];
+		uint64_t bytes = ledger_gpu_context_bytes(d->ledger, i);
+
+		if (!bytes || bytes == gpu->stored_context_bytes || !g->driver_version[0])
+			continue;
+		gpu->stored_context_bytes =
+			bytes; /* a failure is told once; the next change tries */
+		(void)store_put_context_bytes(d->store, &gpu->last.uuid, g->driver_version, bytes);
+	}
+}
+
+void gpus_on_done(void *context, const struct sampler_done *done)
+{
+	struct gpus *g = context;
+
+	if (done && done->is_ok) {
+		for (unsigned i = 0; g->asked == SAMPLER_ALL && i < g->n; i++)
+			if (!g->gpu[i].is_seen)
+				set_lost(g, i, true);
+		store_context_costs(g);
+	}
+	g->is_known = true;
+}

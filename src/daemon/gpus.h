@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef DAEMON_GPUS_H
+#define DAEMON_GPUS_H
+
+/*
+ * The machine's GPUs as allotd knows them: what the sampler saw, given on to the ledger, and their
+ * names as people write them.  A GPU's place here is its number in the ledger; it keeps it for
+ * ever, also when the GPU falls off the bus.
+ *
+ * A pid that NVML shows and nobody attached is looked up in /proc: below a keeper it is a process
+ * of that job without a connection (detached), else it is unmanaged and only counted.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/sampler_wire.h"
+#include "wire/wire.h"
+
+struct daemon;
+struct err;
+struct gpus;
+
+#define GPUS_STRANGERS_MAX 1024 /* unmanaged processes of one GPU that are listed */
+
+struct stranger {
+	int32_t pid;
+	bool is_known;
+	uint64_t bytes;
+};
+
+struct gpu {
+	struct sampler_gpu last; /* identity, and the last figures */
+	bool is_claimed;         /* we are the only allotd that shares it out */
+	bool is_seen;            /* in the round of samples that runs */
+	bool is_lost;
+	uint64_t stored_context_bytes; /* as the store has it */
+	struct stranger *strangers;
+	unsigned n_strangers;
+};
+
+int gpus_new(struct daemon *d, struct gpus **ret);
+struct gpus *gpus_free(struct gpus *g);
+
+unsigned gpus_count(const struct gpus *g);
+const struct gpu *gpus_at(const struct gpus *g, unsigned number);
+
+/** gpus_find - the number of a GPU, or -ENOENT */
+int gpus_find(const struct gpus *g, const struct wire_uuid *uuid);
+
+/**
+ * gpus_parse - "--gpu": indices, UUIDs or their unique beginnings, PCI addresses, with commas
+ *
+ * Returns how many were named, each once, in ret_numbers; -EINVAL, -ENOENT with a text.
+ */
+int gpus_parse(const struct gpus *g, const char *text, unsigned ret_numbers[WIRE_MAX_GPUS],
+	       struct err *err);
+
+/** gpus_driver_version - "" when it is not known */
+const char *gpus_driver_version(const struct gpus *g);
+
+/** gpus_is_known - has a first sample come, or failed? */
+bool gpus_is_known(const struct gpus *g);
+
+/** gpus_due - the bits (sampler's indices) that a question now should name; 0: nothing is due */
+uint64_t gpus_due(struct gpus *g, uint64_t now_ns);
+
+/** gpus_due_ns - when gpus_due will say something */
+uint64_t gpus_due_ns(struct gpus *g, uint64_t now_ns);
+
+/** gpus_want_all - the next question is due now, and names every GPU */
+void gpus_want_all(struct gpus *g);
+
+/** gpus_begin - the question for these bits goes out now */
+void gpus_begin(struct gpus *g, uint64_t bits, uint64_t now_ns);
+
+/* what the sampler answers: struct sampler_ops */
+void gpus_on_gpu(void *context, const struct sampler_gpu *gpu, const struct sampler_proc *procs,
+		 unsigned n_procs);
+void gpus_on_done(void *context, const struct sampler_done *done);
+
+#endif

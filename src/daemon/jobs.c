@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/jobs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/fmt.h"
+#include "base/log.h"
+#include "base/size.h"
+#include "base/str.h"
+#include "daemon/daemon.h"
+#include "daemon/gpus.h"
+#include "daemon/peers.h"
+#include "daemon/programs.h"
+#include "daemon/sampler.h"
+#include "daemon/store.h"
+#include "gpu/proc.h"
+#include "policy/ledger.h"
+
+_Static_assert((int)LEDGER_CLASS_LATENCY == WIRE_CLASS_LATENCY &&
+		       (int)LEDGER_CLASS_NORMAL == WIRE_CLASS_NORMAL &&
+		       (int)LEDGER_CLASS_BATCH == WIRE_CLASS_BATCH,
+	       "classes go over the wire as they are");
+
+static unsigned long long id_of(const struct job *job)
+{
+	return (unsigned long long)job->spec.id;
+}
+
+void jobs_store(struct job *job)
+{
+	struct daemon *d = job->daemon;
+
+	if (job->is_admitted)
+		(void)store_put_job(d->store, &job->spec); /* it tells, and is behind then */
+}
+
+static const struct job_spec *next_job(void *context)
+{
+	struct list **at = context;
+
+	while (*at) {
+		struct job *job = list_entry(*at, struct job, node);
+		struct list *next = (*at)->next;
+
+		*at = next == &job->daemon->registry.jobs ? NULL : next;
+		if (job->is_admitted)
+			return &job->spec;
+	}
+	return NULL;
+}
+
+void jobs_store_all(struct daemon *d)
+{
+	struct list *at = list_is_empty(&d->registry.jobs) ? NULL : d->registry.jobs.next;
+
+	if (store_rewrite(d->store, next_job, &at) == 0)
+		(void)store_put_last_job(d->store, d->registry.last_job); /* it tells */
+}
+
+/* ---- the end of a job ---- */
+
+static bool has_living_process(const struct job *job)
+{
+	const struct process *p;
+
+	list_for_each (p, &job->processes, node)
+		if (!p->is_dead)
+			return true;
+	return false;
+}
+
+void jobs_end_command(struct job *job)
+{
+	if (job->spec.is_ended)
+		return;
+	job->spec.is_ended = true;
+	ledger_job_end(job->daemon->ledger, job->lease, clock_now_ns());
+	jobs_store(job);
+}
+
+void jobs_look(struct job *job)
+{
+	while (job && job->is_keeper_dead && job->n_children == 0) {
+		struct job *parent = job->parent;
+		struct daemon *d = job->daemon;
+
+		if (!has_living_process(job))
+			jobs_end_command(job);
+		if (!list_is_empty(&job->processes) ||
+		    (job->lease && ledger_job_free(d->ledger, job->lease, clock_now_ns()) < 0))
+			return;
+		log_info("job %llu (%s) is over", id_of(job), job->spec.name);
+		if (job->is_admitted)
+			(void)store_remove_job(d->store, job->spec.id); /* it tells */
+		job_free(job);
+		job = parent;
+	}
+}
+
+void jobs_look_all(struct daemon *d)
+{
+	struct registry *r = &d->registry;
+	struct job *job;
+	unsigned before;
+
+	/* one may take those with it that it was nested in: then from the beginning */
+	do {
+		before = r->n_jobs;
+		list_for_each (job, &r->jobs, node) {
+			jobs_look(job);
+			if (r->n_jobs != before)
+				break;
+		}
+	} while (r->n_jobs != before);
+}
+
+/* a job that never ran: nobody waits for a place any more */
+static void give_up(struct job *job)
+{
+	struct daemon *d = job->daemon;
+	uint64_t now = clock_now_ns();
+
+	ledger_job_end(d->ledger, job->lease, now);
+	(void)ledger_job_free(d->ledger, job->lease, now); /* it has no process and no child */
+	job_free(job);
+}
+
+static int on_keeper_death(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	struct job *job = userdata;
+	struct process *p;
+	unsigned n = 0;
+
+	(void)source, (void)fd, (void)revents;
+	job->keeper_death = sd_event_source_disable_unref(job->keeper_death);
+	job->is_keeper_dead = true;
+	if (!job->is_admitted) {
+		give_up(job);
+		return 0;
+	}
+	list_for_each (p, &job->processes, node)
+		n += !p->is_dead;
+	if (!job->spec.is_ended && n > 0)
+		log_warn("the keeper of job %llu (%s) died; %u of its processes live on",
+			 id_of(job), job->spec.name, n);
+	jobs_look(job);
+	return 0;
+}
+
+int jobs_watch_keeper(struct job *job)
+{
+	return sd_event_add_io(job->daemon->event, &job->keeper_death, job->keeper_pidfd, EPOLLIN,
+			       on_keeper_death, job);
+}
+
+void jobs_closed(struct daemon *d, struct peer *peer)
+{
+	struct job *job = peer->job;
+
+	(void)d;
+	if (!job)
+		return;
+	peer->job = NULL;
+	job->keeper = NULL;
+	if (!job->is_admitted)
+		give_up(job);
+}
+
+/* ---- RUN ---- */
+
+static int check_amount(const struct wire_amount *a, const char *what, struct err *err)
+{
+	if (a->bytes && a->permille)
+		return err_set(err, -EINVAL, "%s is both bytes and a part of the card", what);
+	if (a->permille > 1000)
+		return err_set(err, -EINVAL, "%s of %u permille is more than the card", what,
+			       a->permille);
+	return 0;
+}
+
+static int check_run(const struct wire_run *m, struct err *err)
+{
+	int r = check_amount(&m->request, "request", err);
+
+	if (r == 0)
+		r = check_amount(&m->limit, "limit", err);
+	if (r < 0)
+		return r;
+	if (m->job_class > WIRE_CLASS_BATCH)
+		return err_set(err, -EINVAL, "class %u is unknown", m->job_class);
+	if (m->fail_policy > WIRE_FAIL_OPEN)
+		return err_set(err, -EINVAL, "fail policy %u is unknown", m->fail_policy);
+	if (m->n_gpus < 1 || m->n_gpus > WIRE_MAX_GPUS)
+		return err_set(err, -EINVAL, "a job has 1 to %d GPUs, not %u", WIRE_MAX_GPUS,
+			       m->n_gpus);
+	if (m->compute_min_permille > 1000 || m->compute_max_permille > 1000 ||
+	    (m->compute_max_permille && m->compute_min_permille > m->compute_max_permille))
+		return err_set(err, -EINVAL, "compute %u:%u permille makes no sense",
+			       m->compute_min_permille, m->compute_max_permille);
+	return 0;
+}
+
+static void fill_spec(const struct wire_run *m, const struct peer *peer, struct job_spec *spec)
+{
+	const char *word;
+
+	spec->uid = peer->uid;
+	spec->gid = peer->gid;
+	spec->keeper_pid = peer->pid;
+	spec->request = m->request;
+	spec->limit = m->limit;
+	spec->job_class = m->job_class;
+	spec->fail_policy = m->fail_policy;
+	spec->may_wait = m->when_full_wait != 0;
+	spec->when_full_ns = m->when_full_ns;
+	spec->compute_min_permille = m->compute_min_permille;
+	spec->compute_max_permille = m->compute_max_permille ? m->compute_max_permille : 1000;
+	(void)str_copy(spec->command, sizeof(spec->command), m->command);
+	str_printable(spec->command);
+	(void)str_copy(spec->name, sizeof(spec->name), m->name);
+	str_printable(spec->name);
+	if (spec->name[0])
+		return;
+	/* the command's own name */
+	spec->command[strcspn(spec->command, " ")] = '\0';
+	word = strrchr(spec->command, '/');
+	(void)str_copy(spec->name, sizeof(spec->name), word ? word + 1 : spec->command);
+	(void)str_copy(spec->command, sizeof(spec->command), m->command);
+	str_printable(spec->command);
+}
+
+void jobs_to_ledger(const struct job *job, const struct wire_run *m, uint64_t now_ns,
+		    struct ledger_job_spec *to)
+{
+	const struct job_spec *s = &job->spec;
+
+	*to = (struct ledger_job_spec){
+		.id = s->id,
+		.name = s->name,
+		.request = { s->request.bytes, s->request.permille },
+		.limit = { s->limit.bytes, s->limit.permille },
+		.job_class = (enum ledger_class)s->job_class,
+		.may_wait = s->may_wait,
+		.when_full_ns = s->when_full_ns,
+		.admit_deadline_ns = m ? size_sat_add(now_ns, m->admit_wait_ns) : LEDGER_NEVER,
+		.n_gpus = m ? m->n_gpus : s->n_gpus,
+		.parent = job->parent ? job->parent->lease : NULL,
+	};
+}
+
+/* the registered job, its keeper watched; NULL after the refusal was sent */
+static struct job *make_job(struct daemon *d, struct peer *peer, const struct wire_message *msg)
+{
+	const struct wire_run *m = msg->payload;
+	struct job_spec spec = { 0 };
+	struct proc_info info;
+	struct job *parent = registry_whose(d, peer->pid, &info), *job;
+
+	if (!info.start_ticks || peer->pidfd < 0 || !pidfd_is_alive(peer->pidfd)) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_FAILED,
+			    "cannot tell who you are (pid %d)", peer->pid);
+		return NULL;
+	}
+	if (parent && parent->spec.keeper_pid == peer->pid && !parent->is_keeper_dead) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE,
+			    "this process keeps job %llu already", id_of(parent));
+		return NULL;
+	}
+	fill_spec(m, peer, &spec);
+	spec.id = ++d->registry.last_job;
+	spec.keeper_start = info.start_ticks;
+	spec.session = info.session == peer->pid ? info.session : 0;
+	spec.parent = parent ? parent->spec.id : 0;
+	job = job_new(d, &spec, peer->pidfd);
+	if (!job) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_FAILED, "allotd has too many jobs");
+		return NULL;
+	}
+	peer->pidfd = -1;
+	if (jobs_watch_keeper(job) < 0) {
+		job_free(job);
+		peer_refuse(peer, msg->request_id, WIRE_CODE_FAILED, "allotd has no memory");
+		return NULL;
+	}
+	return job;
+}
+
+static void send_admitted(struct daemon *d, struct job *job)
+{
+	struct wire_admitted m = { .job_id = job->spec.id,
+				   .n_gpus = job->spec.n_gpus,
+				   .system_gpus = gpus_count(d->gpus),
+				   .nested = job->parent != NULL,
+				   .kill_grace_ns = DAEMON_KILL_GRACE_NS };
+	struct ledger_job_figures f = { 0 };
+
+	(void)ledger_job_figures(d->ledger, job->lease, 0, &f); /* slot 0 exists */
+	m.request_bytes = f.request_bytes;
+	m.limit_bytes = f.limit_bytes;
+	m.has_limit = f.has_limit;
+	(void)str_copy(m.name, sizeof(m.name), job->spec.name);
+	memcpy(m.gpus, job->spec.gpus, sizeof(m.gpus));
+	peer_send(job->keeper, WIRE_ADMITTED, job->run_request_id, &m);
+}
+
+void jobs_admitted(struct daemon *d, struct job *job)
+{
+	unsigned numbers[LEDGER_MAX_SLOTS];
+	struct fmt_buf request;
+
+	job->spec.n_gpus = ledger_job_slots(job->lease, numbers);
+	for (unsigned i = 0; i < job->spec.n_gpus; i++)
+		job->spec.gpus[i] = gpus_at(d->gpus, numbers[i])->last.uuid;
+	job->is_admitted = true;
+	job->is_resumed = true;
+	jobs_store(job);
+	(void)store_put_last_job(d->store, d->registry.last_job); /* it tells */
+	log_info("job %llu (%s) of uid %u admitted: %s promised", id_of(job), job->spec.name,
+		 job->spec.uid, fmt_size(&request, job->spec.request.bytes));
+	if (job->keeper)
+		send_admitted(d, job);
+}
+
+static void send_waiting(struct daemon *d, struct job *job)
+{
+	struct wire_waiting m = { .job_id = job->spec.id };
+	struct ledger_why why;
+
+	ledger_job_why(d->ledger, job->lease, clock_now_ns(), &why);
+	m.position = why.position;
+	m.needed_bytes = why.needed_bytes;
+	m.free_bytes = why.free_bytes;
+	(void)str_copy(m.text, sizeof(m.text), why.text);
+	if (memcmp(&m, &job->told, sizeof(m)) == 0)
+		return;
+	job->told = m;
+	peer_send(job->keeper, WIRE_WAITING, job->run_request_id, &m);
+}
+
+void jobs_tell_waiting(struct daemon *d)
+{
+	struct job *job;
+
+	list_for_each (job, &d->registry.jobs, node)
+		if (!job->is_admitted && job->keeper && job->lease)
+			send_waiting(d, job);
+}
+
+void jobs_timed_out(struct daemon *d, struct job *job)
+{
+	struct ledger_why why;
+
+	ledger_job_why(d->ledger, job->lease, clock_now_ns(), &why);
+	if (job->keeper) {
+		peer_refuse(job->keeper, job->run_request_id, WIRE_CODE_WAITED_OUT,
+			    "no place in the time given: %s",
+			    why.text[0] ? why.text : job->told.text);
+		job->keeper->job = NULL;
+		job->keeper = NULL;
+	}
+	give_up(job);
+}
+
+static void admit(struct daemon *d, struct peer *peer, const struct wire_message *msg,
+		  struct job *job, const struct ledger_job_spec *spec)
+{
+	char why[LEDGER_TEXT_MAX] = "";
+	enum wire_code code = WIRE_CODE_USAGE;
+
+	switch (ledger_admit(d->ledger, spec, job, clock_now_ns(), &job->lease, why)) {
+	case LEDGER_ADMITTED:
+		jobs_admitted(d, job);
+		return;
+	case LEDGER_WAITS:
+		send_waiting(d, job);
+		return;
+	case LEDGER_BUSY:
+		code = WIRE_CODE_WAITED_OUT;
+		break;
+	case LEDGER_NEVER_FITS:
+		code = WIRE_CODE_NEVER_FITS;
+		break;
+	case LEDGER_BAD:
+		code = WIRE_CODE_USAGE;
+		break;
+	}
+	peer_refuse(peer, msg->request_id, code, "%s", why);
+	job_free(job);
+}
+
+void jobs_run(struct daemon *d, struct peer *peer, const struct wire_message *msg)
+{
+	const struct wire_run *m = msg->payload;
+	struct ledger_job_spec spec;
+	unsigned listed[WIRE_MAX_GPUS];
+	struct job *job;
+	struct err err;
+	int n = 0;
+
+	if (peer->job || peer->process || peer->is_observer) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE,
+			    "this connection has said already what it is");
+		return;
+	}
+	if (check_run(m, &err) < 0) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE, "%s", err.text);
+		return;
+	}
+	if (gpus_count(d->gpus) == 0) {
+		const char *why = sampler_trouble(d->sampler);
+
+		peer_refuse(peer, msg->request_id, WIRE_CODE_FAILED, "there is no GPU here%s%s",
+			    why[0] ? ": " : "", why);
+		return;
+	}
+	if (m->gpu[0])
+		n = gpus_parse(d->gpus, m->gpu, listed, &err);
+	if (n < 0) {
+		peer_refuse(peer, msg->request_id,
+			    n == -ENOENT ? WIRE_CODE_NEVER_FITS : WIRE_CODE_USAGE, "%s", err.text);
+		return;
+	}
+	job = make_job(d, peer, msg);
+	if (!job)
+		return;
+	jobs_to_ledger(job, m, clock_now_ns(), &spec);
+	spec.n_listed = (unsigned)n;
+	memcpy(spec.listed, listed, (size_t)n * sizeof(listed[0]));
+	job->keeper = peer;
+	job->run_request_id = msg->request_id;
+	peer->job = job;
+	admit(d, peer, msg, job, &spec);
+}
+
+/* ---- cancel ---- */
+
+static unsigned signal_processes(struct job *job, int signal)
+{
+	struct process *p;
+	unsigned n = 0;
+
+	list_for_each (p, &job->processes, node)
+		if (!p->is_dead && syscall(SYS_pidfd_send_signal, p->pidfd, signal, NULL, 0) == 0)
+			n++;
+	return n;
+}
+
+unsigned jobs_cancel(struct daemon *d, struct job *job, int signal, const char *by)
+{
+	struct wire_signal m = { .signal = (uint32_t)signal, .grace_ns = DAEMON_KILL_GRACE_NS };
+
+	(void)d;
+	log_info("job %llu (%s) cancelled by %s", id_of(job), job->spec.name, by);
+	if (!job->is_admitted) {
+		peer_refuse(job->keeper, job->run_request_id, WIRE_CODE_FAILED,
+			    "job %llu was cancelled by %s while it waited", id_of(job), by);
+		job->keeper->job = NULL;
+		job->keeper = NULL;
+		give_up(job);
+		return 1;
+	}
+	if (job->keeper) {
+		peer_send(job->keeper, WIRE_SIGNAL, 0, &m);
+		return 1;
+	}
+	if (!job->is_keeper_dead) {
+		job->cancel_signal = (uint32_t)signal;
+		return 1;
+	}
+	return signal_processes(job, signal);
+}

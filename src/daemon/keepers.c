@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+/* what keepers say once their job runs, and how a job comes back after a restart: jobs.h */
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+#include "daemon/gpus.h"
+#include "daemon/jobs.h"
+#include "daemon/peers.h"
+#include "daemon/programs.h"
+#include "gpu/proc.h"
+#include "policy/ledger.h"
+
+#define KEEPERS_MAX_PAGES 4096 /* that a keeper may bring back */
+
+static unsigned long long id_of(const struct job *job)
+{
+	return (unsigned long long)job->spec.id;
+}
+
+static struct job *kept_job(struct peer *peer, const struct wire_message *msg)
+{
+	if (peer->job && peer->job->is_admitted)
+		return peer->job;
+	peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE, "%s from somebody who keeps no job",
+		    wire_name(msg->type));
+	return NULL;
+}
+
+void jobs_started(struct daemon *d, struct peer *peer, const struct wire_message *msg)
+{
+	const struct wire_started *m = msg->payload;
+	struct job *job = kept_job(peer, msg);
+	struct proc_info info, keeper;
+
+	if (!job || m->pid <= 0)
+		return;
+	/* a session that began with this command belongs to the job alone, whoever leaves the tree
+	 */
+	if (proc_read(d->proc_root, m->pid, &info) == 0 && info.ppid == peer->pid &&
+	    proc_read(d->proc_root, peer->pid, &keeper) == 0 && info.session == info.pid &&
+	    info.session != keeper.session) {
+		job->spec.session = info.session;
+		jobs_store(job);
+	}
+	log_debug("job %llu runs as process %d", id_of(job), m->pid);
+}
+
+static void note_end(struct job *job, int status)
+{
+	if (WIFSIGNALED(status))
+		log_info("job %llu (%s) ended by signal %d", id_of(job), job->spec.name,
+			 WTERMSIG(status));
+	else
+		log_info("job %llu (%s) ended with %d", id_of(job), job->spec.name,
+			 WEXITSTATUS(status));
+	jobs_end_command(job);
+}
+
+void jobs_ended(struct daemon *d, struct peer *peer, const struct wire_message *msg)
+{
+	const struct wire_ended *m = msg->payload;
+	struct job *job = kept_job(peer, msg);
+
+	(void)d;
+	if (job && !job->spec.is_ended)
+		note_end(job, (int)m->status);
+}
+
+void jobs_resume(struct daemon *d, struct peer *peer, const struct wire_message *msg)
+{
+	const struct wire_resume *m = msg->payload;
+	struct job *job = job_by_id(&d->registry, m->job_id);
+
+	if (peer->job || peer->process || peer->is_observer || m->n_pages > KEEPERS_MAX_PAGES) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE, "RESUME out of place");
+		return;
+	}
+	if (!job || !job->is_admitted) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_NO_SUCH, "job %llu is not known here",
+			    (unsigned long long)m->job_id);
+		return;
+	}
+	if (job->is_keeper_dead || job->spec.keeper_pid != peer->pid) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_NOT_PERMITTED,
+			    "process %d is not the keeper of job %llu", peer->pid, id_of(job));
+		return;
+	}
+	if (job->keeper) { /* its old connection, not yet seen to be closed */
+		job->keeper->job = NULL;
+		peer_end(job->keeper);
+	}
+	job->keeper = peer;
+	peer->job = job;
+	peer->n_kept = m->n_pages;
+	if (m->ended && !job->spec.is_ended)
+		note_end(job, (int)m->status);
+}
+
+void jobs_kept(struct daemon *d, struct peer *peer, const struct wire_message *msg, int *fds,
+	       unsigned n_fds)
+{
+	const struct wire_kept *m = msg->payload;
+	struct job *job = kept_job(peer, msg);
+	struct wire_drop drop = { .process = m->process };
+	int r;
+
+	if (!job)
+		return;
+	if (peer->n_kept == 0) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE, "more pages than announced");
+		return;
+	}
+	peer->n_kept--;
+	r = n_fds == 1 ? programs_kept(d, job, m->process, fds[0]) : -EINVAL;
+	if (r < 0 && r != -ESRCH)
+		log_warn("a page that the keeper of job %llu brought is not taken: %s", id_of(job),
+			 strerror(-r));
+	if (r < 0)
+		peer_send(peer, WIRE_DROP, 0, &drop);
+}
+
+void jobs_all_kept(struct daemon *d, struct peer *peer, const struct wire_message *msg)
+{
+	struct job *job = kept_job(peer, msg);
+
+	(void)d;
+	if (!job)
+		return;
+	job->is_resumed = true;
+	peer_ok(peer, msg->request_id, job->spec.id);
+	programs_keep(job);
+	if (job->cancel_signal) {
+		struct wire_signal m = { .signal = job->cancel_signal,
+					 .grace_ns = DAEMON_KILL_GRACE_NS };
+
+		peer_send(peer, WIRE_SIGNAL, 0, &m);
+		job->cancel_signal = 0;
+	}
+}
+
+int jobs_restore(struct daemon *d, const struct job_spec *stored)
+{
+	AUTO_FD int pidfd = fd_pidfd_open(stored->keeper_pid);
+	struct ledger_job_spec spec;
+	struct job *job;
+	int r;
+
+	if (pidfd >= 0 && !proc_is_same(d->proc_root, stored->keeper_pid, stored->keeper_start)) {
+		close(pidfd);
+		pidfd = -1;
+	}
+	job = job_new(d, stored, pidfd);
+	if (!job)
+		return -ENOMEM;
+	(void)TAKE_FD(pidfd);
+	job->is_restored = true;
+	job->is_admitted = true;
+	jobs_to_ledger(job, NULL, 0, &spec);
+	spec.n_listed = stored->n_gpus;
+	for (unsigned i = 0; i < stored->n_gpus; i++) {
+		r = gpus_find(d->gpus, &stored->gpus[i]);
+		if (r < 0)
+			goto fail;
+		spec.listed[i] = (unsigned)r;
+	}
+	r = ledger_job_restore(d->ledger, &spec, job, clock_now_ns(), &job->lease);
+	if (r < 0)
+		goto fail;
+	for (unsigned i = 0; i < stored->n_gpus; i++)
+		if (stored->ceilings[i])
+			(void)ledger_view_restore(job->lease, i, stored->ceilings[i]);
+	if (stored->is_ended)
+		ledger_job_end(d->ledger, job->lease, clock_now_ns());
+	if (!job->is_keeper_dead && jobs_watch_keeper(job) < 0)
+		log_warn("cannot watch the keeper of job %llu, ignoring", id_of(job));
+	return 0;
+
+fail:
+	job_free(job);
+	return r;
+}

@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/peers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5, include/uapi/asm-generic/socket.h */
+#endif
+
+#define PEER_READ_BURST  16 /* packets of one peer before the others' turn */
+#define ACCEPT_BURST     16
+#define ACCEPT_PAUSE_NS  (200 * NS_PER_MS) /* after running out of descriptors */
+#define PEERS_OF_ONE_UID (PEERS_MAX / 2)   /* one user cannot lock the others out */
+
+struct queued {
+	struct list node;
+	int fds[PEER_FDS_MAX];
+	unsigned n_fds;
+	size_t len;
+	unsigned char bytes[];
+};
+
+struct peers {
+	sd_event *event;
+	sd_event_source *listen;
+	sd_event_source *pause; /* listens again after a while */
+	sd_event_source *reaper;
+	int listen_fd;
+	uid_t uid_only;
+	const struct peers_ops *ops;
+	void *context;
+	struct list all;
+	unsigned n;
+	size_t queue_bytes;
+	bool has_doomed;
+	bool is_full_told;
+	_Alignas(8) unsigned char in[WIRE_MAX_MESSAGE];
+	_Alignas(8) unsigned char out[WIRE_MAX_MESSAGE];
+};
+
+static void queued_free(struct peer *peer, struct queued *q)
+{
+	list_del(&q->node);
+	for (unsigned i = 0; i < q->n_fds; i++)
+		close(q->fds[i]);
+	peer->queue_bytes -= q->len;
+	peer->peers->queue_bytes -= q->len;
+	free(q);
+}
+
+static void peer_free(struct peer *peer)
+{
+	struct queued *q, *tmp;
+
+	list_for_each_safe (q, tmp, &peer->queue, node)
+		queued_free(peer, q);
+	sd_event_source_disable_unref(peer->io);
+	if (peer->fd >= 0)
+		close(peer->fd);
+	if (peer->pidfd >= 0)
+		close(peer->pidfd);
+	list_del(&peer->node);
+	peer->peers->n--;
+	free(peer);
+}
+
+static void peer_doom(struct peer *peer)
+{
+	struct peers *peers = peer->peers;
+
+	if (peer->is_doomed)
+		return;
+	peer->is_doomed = true;
+	peer->io = sd_event_source_disable_unref(peer->io);
+	peers->has_doomed = true;
+	(void)sd_event_source_set_enabled(peers->reaper, SD_EVENT_ONESHOT); /* cannot fail */
+}
+
+/* between two events: nobody up the stack holds a peer now */
+static int peers_reap(sd_event_source *source, void *userdata)
+{
+	struct peers *peers = userdata;
+	struct peer *peer, *tmp;
+
+	(void)source;
+	while (peers->has_doomed) {
+		peers->has_doomed = false;
+		list_for_each_safe (peer, tmp, &peers->all, node) {
+			if (!peer->is_doomed)
+				continue;
+			peers->ops->closed(peers->context, peer);
+			peer_free(peer);
+		}
+	}
+	if (peers->listen &&
+	    sd_event_source_set_enabled(peers->listen, SD_EVENT_ON) >= 0) /* room again */
+		peers->is_full_told = false;
+	return 0;
+}
+
+/* what the loop shall wait for */
+static void peer_watch(struct peer *peer)
+{
+	uint32_t events = EPOLLRDHUP;
+
+	if (!peer->is_held && !peer->is_closing)
+		events |= EPOLLIN;
+	if (!list_is_empty(&peer->queue))
+		events |= EPOLLOUT;
+	if (peer->io && sd_event_source_set_io_events(peer->io, events) < 0)
+		peer_doom(peer);
+}
+
+/* 1 sent, 0 not now, -errno */
+static int packet_out(struct peer *peer, const void *buf, size_t len, const int *fds,
+		      unsigned n_fds)
+{
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)buf, .iov_len = len };
+	union {
+		char buf[CMSG_SPACE(PEER_FDS_MAX * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (n_fds > 0) {
+		memset(&control, 0, sizeof(control));
+		msg.msg_control = control.buf;
+		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
+	}
+	for (;;) {
+		if (sendmsg(peer->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			return 1;
+		if (errno == EINTR)
+			continue;
+		/* ETOOMANYREFS: too many descriptors in flight; they drain as peers read */
+		if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
+			return 0;
+		return -errno;
+	}
+}
+
+static int peer_queue(struct peer *peer, const void *buf, size_t len, const int *fds,
+		      unsigned n_fds)
+{
+	struct peers *peers = peer->peers;
+	struct queued *q;
+
+	if (peer->queue_bytes + len > PEER_QUEUE_MAX || peers->queue_bytes + len > PEERS_QUEUE_MAX)
+		return -ENOBUFS;
+	q = calloc(1, sizeof(*q) + len);
+	if (!q)
+		return -ENOMEM;
+	for (; q->n_fds < n_fds; q->n_fds++) {
+		q->fds[q->n_fds] = fcntl(fds[q->n_fds], F_DUPFD_CLOEXEC, 3);
+		if (q->fds[q->n_fds] < 0) {
+			int r = -errno;
+
+			while (q->n_fds > 0)
+				close(q->fds[--q->n_fds]);
+			free(q);
+			return r;
+		}
+	}
+	memcpy(q->bytes, buf, len);
+	q->len = len;
+	peer->queue_bytes += len;
+	peers->queue_bytes += len;
+	list_append(&peer->queue, &q->node);
+	return 0;
+}
+
+void peer_send_fds(struct peer *peer, unsigned type, uint32_t request_id, const void *payload,
+		   const int *fds, unsigned n_fds)
+{
+	struct peers *peers = peer->peers;
+	int len, r = 0;
+
+	if (peer->is_doomed || peer->is_closing)
+		return;
+	len = wire_encode(peers->out, sizeof(peers->out), type, request_id, payload);
+	if (len < 0) {
+		log_error("cannot encode message %u: %s", type, strerror(-len));
+		return;
+	}
+	if (list_is_empty(&peer->queue))
+		r = packet_out(peer, peers->out, (size_t)len, fds, n_fds);
+	if (r == 0) {
+		r = peer_queue(peer, peers->out, (size_t)len, fds, n_fds);
+		if (r < 0)
+			log_warn("pid %d reads too slowly (%zu bytes wait): disconnected",
+				 peer->pid, peer->queue_bytes);
+		else
+			peer_watch(peer);
+	}
+	if (r < 0)
+		peer_doom(peer);
+}
+
+void peer_send(struct peer *peer, unsigned type, uint32_t request_id, const void *payload)
+{
+	peer_send_fds(peer, type, request_id, payload, NULL, 0);
+}
+
+void peer_ok(struct peer *peer, uint32_t request_id, uint64_t value)
+{
+	peer_send(peer, WIRE_OK, request_id, &(struct wire_ok){ .value = value });
+}
+
+void peer_refuse(struct peer *peer, uint32_t request_id, enum wire_code code, const char *fmt, ...)
+{
+	struct wire_error e = { .code = (uint32_t)code, .version = WIRE_VERSION };
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(e.text, sizeof(e.text), fmt, ap); /* cut when too long */
+	va_end(ap);
+	peer_send(peer, WIRE_ERROR, request_id, &e);
+}
+
+void peer_end(struct peer *peer)
+{
+	if (peer->is_doomed)
+		return;
+	if (list_is_empty(&peer->queue)) {
+		peer_doom(peer);
+		return;
+	}
+	peer->is_closing = true;
+	peer_watch(peer);
+}
+
+void peer_hold(struct peer *peer)
+{
+	peer->is_held = true;
+	peer_watch(peer);
+}
+
+void peer_release(struct peer *peer)
+{
+	peer->is_held = false;
+	peer_watch(peer);
+}
+
+static void peer_flush(struct peer *peer)
+{
+	struct queued *q, *tmp;
+
+	list_for_each_safe (q, tmp, &peer->queue, node) {
+		int r = packet_out(peer, q->bytes, q->len, q->fds, q->n_fds);
+
+		if (r == 0)
+			return;
+		if (r < 0) {
+			peer_doom(peer);
+			return;
+		}
+		queued_free(peer, q);
+	}
+	if (peer->is_closing)
+		peer_doom(peer);
+	else
+		peer_watch(peer);
+}
+
+/* the descriptors that came along; more than we can use are closed at once */
+static unsigned take_fds(struct msghdr *msg, int fds[PEER_FDS_MAX])
+{
+	unsigned n = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			if (n < PEER_FDS_MAX)
+				fds[n++] = fd;
+			else
+				close(fd);
+		}
+	}
+	return n;
+}
+
+static void peer_speak_up(struct peer *peer, uint32_t request_id, const struct err *err)
+{
+	log_warn("pid %d (uid %u) sent no message of ours: %s: disconnected", peer->pid, peer->uid,
+		 err->text);
+	peer_refuse(peer, request_id,
+		    err->code == -EPROTONOSUPPORT ? WIRE_CODE_NOT_SUPPORTED : WIRE_CODE_USAGE, "%s",
+		    err->text);
+	peer_end(peer);
+}
+
+/* one packet; false when there is none now or the peer is done */
+static bool peer_receive(struct peer *peer)
+{
+	struct peers *peers = peer->peers;
+	struct iovec iov = { .iov_base = peers->in, .iov_len = sizeof(peers->in) };
+	union {
+		char buf[CMSG_SPACE(PEER_FDS_MAX * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.buf,
+			    .msg_controllen = sizeof(control.buf) };
+	struct wire_message msg = { 0 };
+	struct err err = { 0 };
+	int fds[PEER_FDS_MAX];
+	ssize_t n = recvmsg(peer->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			peer_doom(peer);
+		return false;
+	}
+	unsigned n_fds = take_fds(&m, fds);
+	bool goes_on = true;
+
+	if (n == 0 && n_fds == 0) {
+		peer_doom(peer);
+		return false;
+	}
+	if (m.msg_flags & MSG_TRUNC)
+		err_set(&err, -EBADMSG, "packet is longer than %d bytes", WIRE_MAX_MESSAGE);
+	else
+		(void)wire_decode(peers->in, (size_t)n, &msg, &err); /* err tells */
+	if (err.code < 0) {
+		peer_speak_up(peer, msg.request_id, &err);
+		goes_on = false;
+	} else {
+		peers->ops->message(peers->context, peer, &msg, fds, n_fds);
+	}
+	for (unsigned i = 0; i < n_fds; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return goes_on && !peer->is_doomed && !peer->is_held && !peer->is_closing;
+}
+
+static int on_peer(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	struct peer *peer = userdata;
+
+	(void)source, (void)fd;
+	if (revents & EPOLLOUT)
+		peer_flush(peer);
+	if ((revents & EPOLLIN) && !peer->is_doomed && !peer->is_held && !peer->is_closing)
+		for (int i = 0; i < PEER_READ_BURST && peer_receive(peer); i++)
+			;
+	/* the other side is gone: what it sent before is read first, unless it waits anyway */
+	if ((revents & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) &&
+	    (!(revents & EPOLLIN) || peer->is_held || peer->is_closing))
+		peer_doom(peer);
+	return 0;
+}
+
+static unsigned peers_of_uid(const struct peers *peers, uid_t uid)
+{
+	struct peer *peer;
+	unsigned n = 0;
+
+	list_for_each (peer, &peers->all, node)
+		n += peer->uid == uid;
+	return n;
+}
+
+/* a connection that is not served is told why */
+static void turn_away(int fd, enum wire_code code, const char *why)
+{
+	struct wire_error e = { .code = (uint32_t)code, .version = WIRE_VERSION };
+	_Alignas(8) unsigned char buf[sizeof(struct wire_header) + sizeof(e)];
+	int len;
+
+	(void)str_copy(e.text, sizeof(e.text), why);
+	len = wire_encode(buf, sizeof(buf), WIRE_ERROR, 0, &e);
+	if (len > 0) /* best effort: it will see the end of the connection anyway */
+		(void)!send(fd, buf, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static int peer_pidfd(int fd, pid_t pid)
+{
+	int pidfd;
+	socklen_t len = sizeof(pidfd);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) == 0)
+		return pidfd;
+	return pid > 0 ? fd_pidfd_open(pid) : -ESRCH; /* checked by start time when used */
+}
+
+static int peer_add(struct peers *peers, int fd, const struct ucred *cred)
+{
+	struct peer *peer = calloc(1, sizeof(*peer));
+	int r;
+
+	if (!peer)
+		return -ENOMEM;
+	peer->peers = peers;
+	peer->fd = fd;
+	peer->context_slot = -1;
+	peer->pid = cred->pid;
+	peer->uid = cred->uid;
+	peer->gid = cred->gid;
+	list_init(&peer->queue);
+	list_append(&peers->all, &peer->node);
+	peers->n++;
+	peer->pidfd = peer_pidfd(fd, cred->pid);
+	r = sd_event_add_io(peers->event, &peer->io, fd, EPOLLIN | EPOLLRDHUP, on_peer, peer);
+	if (r < 0) {
+		peer->fd = -1; /* the caller's again */
+		peer_free(peer);
+	}
+	return r;
+}
+
+/* 0: go on; -EAGAIN: nobody there; -EMFILE and so on: no room */
+static int accept_one(struct peers *peers)
+{
+	AUTO_FD int fd = accept4(peers->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int r;
+
+	if (fd < 0)
+		return errno == EINTR || errno == ECONNABORTED ? 0 : -errno;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return 0; /* gone already */
+	if (peers->uid_only != (uid_t)-1 && cred.uid != 0 && cred.uid != peers->uid_only) {
+		turn_away(fd, WIRE_CODE_NOT_PERMITTED, "this allotd serves another user");
+		return 0;
+	}
+	if (peers->n >= PEERS_MAX ||
+	    (cred.uid != 0 && peers->n >= PEERS_OF_ONE_UID && peers->uid_only == (uid_t)-1 &&
+	     peers_of_uid(peers, cred.uid) >= PEERS_OF_ONE_UID)) {
+		turn_away(fd, WIRE_CODE_FAILED, "allotd has too many connections: try again later");
+		return 0;
+	}
+	r = peer_add(peers, fd, &cred);
+	if (r < 0) {
+		log_warn("cannot serve pid %d: %s, ignoring", cred.pid, strerror(-r));
+		return 0;
+	}
+	(void)TAKE_FD(fd);
+	return 0;
+}
+
+static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct peers *peers = userdata;
+
+	(void)source, (void)usec;
+	return sd_event_source_set_enabled(peers->listen, SD_EVENT_ON);
+}
+
+static int on_listen(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	struct peers *peers = userdata;
+	int r = 0;
+
+	(void)fd, (void)revents;
+	for (int i = 0; i < ACCEPT_BURST && r == 0; i++)
+		r = accept_one(peers);
+	if (r == 0 || r == -EAGAIN)
+		return 0;
+	/* the caller stays in the backlog; asking again at once would only burn the CPU */
+	if (!peers->is_full_told)
+		log_warn("cannot accept: %s; waiting for a connection to end", strerror(-r));
+	peers->is_full_told = true;
+	r = sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	if (r < 0)
+		return r;
+	(void)sd_event_source_set_time_relative(peers->pause, ACCEPT_PAUSE_NS / NS_PER_US);
+	return sd_event_source_set_enabled(peers->pause, SD_EVENT_ONESHOT);
+}
+
+int peers_new(sd_event *event, int listen_fd, uid_t uid_only, const struct peers_ops *ops,
+	      void *context, struct peers **ret)
+{
+	struct peers *peers = calloc(1, sizeof(*peers));
+	int r;
+
+	if (!peers)
+		return -ENOMEM;
+	peers->event = event;
+	peers->listen_fd = -1;
+	peers->uid_only = uid_only;
+	peers->ops = ops;
+	peers->context = context;
+	list_init(&peers->all);
+	r = sd_event_add_defer(event, &peers->reaper, peers_reap, peers);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(peers->reaper, SD_EVENT_OFF);
+	if (r >= 0)
+		r = sd_event_source_set_priority(peers->reaper, SD_EVENT_PRIORITY_IMPORTANT);
+	if (r >= 0)
+		r = sd_event_add_time_relative(event, &peers->pause, CLOCK_MONOTONIC, 0, 0,
+					       on_pause_over, peers);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(peers->pause, SD_EVENT_OFF);
+	if (r < 0) {
+		peers_free(peers);
+		return r;
+	}
+	peers->listen_fd = listen_fd;
+	*ret = peers;
+	return 0;
+}
+
+int peers_accept(struct peers *peers)
+{
+	if (peers->listen)
+		return 0;
+	return sd_event_add_io(peers->event, &peers->listen, peers->listen_fd, EPOLLIN, on_listen,
+			       peers);
+}
+
+struct peers *peers_free(struct peers *peers)
+{
+	struct peer *peer, *tmp;
+
+	if (!peers)
+		return NULL;
+	list_for_each_safe (peer, tmp, &peers->all, node) {
+		peers->ops->closed(peers->context, peer);
+		peer_free(peer);
+	}
+	sd_event_source_disable_unref(peers->listen);
+	sd_event_source_disable_unref(peers->pause);
+	sd_event_source_disable_unref(peers->reaper);
+	if (peers->listen_fd >= 0)
+		close(peers->listen_fd);
+	free(peers);
+	return NULL;
+}
+
+unsigned peers_count(const struct peers *peers)
+{
+	return peers->n;
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/registry.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/credit.h"
+#include "daemon/daemon.h"
+#include "daemon/peers.h"
+#include "gpu/proc.h"
+
+#define NUMBER_START_BITS 42 /* ticks of 10 ms: 1400 years; the 22 bits above hold any pid */
+#define NUMBER_START_MASK (((uint64_t)1 << NUMBER_START_BITS) - 1)
+
+static struct list *bucket(struct list *table, pid_t pid)
+{
+	return &table[(unsigned)pid % REGISTRY_BUCKETS];
+}
+
+void registry_init(struct registry *r)
+{
+	*r = (struct registry){ 0 };
+	list_init(&r->jobs);
+	for (unsigned i = 0; i < REGISTRY_BUCKETS; i++) {
+		list_init(&r->keepers[i]);
+		list_init(&r->processes[i]);
+	}
+}
+
+void registry_fini(struct registry *r)
+{
+	struct job *job, *tmp;
+	struct process *p, *next;
+
+	if (!r->jobs.next)
+		return;
+	list_for_each_safe (job, tmp, &r->jobs, node) {
+		list_for_each_safe (p, next, &job->processes, node)
+			process_free(p);
+		job->n_children = 0;
+		job->parent = NULL;
+		job_free(job);
+	}
+}
+
+struct job *job_new(struct daemon *d, const struct job_spec *spec, int keeper_pidfd)
+{
+	struct registry *r = &d->registry;
+	struct job *job = r->n_jobs < REGISTRY_JOBS_MAX ? calloc(1, sizeof(*job)) : NULL;
+
+	if (!job)
+		return NULL;
+	job->daemon = d;
+	job->spec = *spec;
+	job->keeper_pidfd = keeper_pidfd;
+	job->is_keeper_dead = keeper_pidfd < 0;
+	list_init(&job->processes);
+	list_append(&r->jobs, &job->node);
+	r->n_jobs++;
+	job->keeper_entry.pid = spec->keeper_pid;
+	if (keeper_pidfd >= 0)
+		list_append(bucket(r->keepers, spec->keeper_pid), &job->keeper_entry.node);
+	job->parent = spec->parent ? job_by_id(r, spec->parent) : NULL;
+	if (job->parent)
+		job->parent->n_children++;
+	return job;
+}
+
+void job_free(struct job *job)
+{
+	if (!job)
+		return;
+	sd_event_source_disable_unref(job->keeper_death);
+	if (job->keeper_pidfd >= 0)
+		close(job->keeper_pidfd);
+	if (job->keeper)
+		job->keeper->job = NULL;
+	if (job->parent)
+		job->parent->n_children--;
+	list_del(&job->keeper_entry.node);
+	list_del(&job->node);
+	job->daemon->registry.n_jobs--;
+	free(job);
+}
+
+struct job *job_by_id(struct registry *r, uint64_t id)
+{
+	struct job *job;
+
+	list_for_each (job, &r->jobs, node)
+		if (job->spec.id == id)
+			return job;
+	return NULL;
+}
+
+bool job_is_inside(const struct job *job, const struct job *outer)
+{
+	for (; job; job = job->parent)
+		if (job == outer)
+			return true;
+	return false;
+}
+
+uint64_t process_number(pid_t pid, uint64_t start_ticks)
+{
+	return (uint64_t)pid << NUMBER_START_BITS | (start_ticks & NUMBER_START_MASK);
+}
+
+pid_t process_number_pid(uint64_t number)
+{
+	return (pid_t)(number >> NUMBER_START_BITS);
+}
+
+struct process *process_new(struct job *job, pid_t pid, uint64_t start_ticks, int pidfd)
+{
+	struct registry *r = &job->daemon->registry;
+	struct process *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->job = job;
+	p->entry.pid = pid;
+	p->start_ticks = start_ticks;
+	p->number = process_number(pid, start_ticks);
+	p->pidfd = pidfd;
+	p->bell = -1;
+	p->page_fd = -1;
+	list_init(&p->peers);
+	list_init(&p->asks);
+	list_append(&job->processes, &p->node);
+	list_append(bucket(r->processes, pid), &p->entry.node);
+	r->n_processes++;
+	return p;
+}
+
+void process_free(struct process *p)
+{
+	struct peer *peer, *next;
+	struct ask *ask, *tmp;
+
+	if (!p)
+		return;
+	list_for_each_safe (peer, next, &p->peers, process_node) {
+		list_del(&peer->process_node);
+		peer->process = NULL;
+	}
+	list_for_each_safe (ask, tmp, &p->asks, node) {
+		if (ask->peer)
+			ask->peer->ask = NULL;
+		list_del(&ask->node);
+		free(ask);
+	}
+	sd_event_source_disable_unref(p->death);
+	sd_event_source_disable_unref(p->ring);
+	credit_page_unmap(p->page);
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	if (p->bell >= 0)
+		close(p->bell);
+	if (p->page_fd >= 0)
+		close(p->page_fd);
+	if (p->is_silent)
+		p->job->daemon->registry.n_silent--;
+	list_del(&p->entry.node);
+	list_del(&p->node);
+	p->job->daemon->registry.n_processes--;
+	free(p);
+}
+
+struct process *process_by_pid(struct registry *r, pid_t pid)
+{
+	struct pid_entry *e;
+
+	list_for_each (e, bucket(r->processes, pid), node) {
+		struct process *p = list_entry(&e->node, struct process, entry.node);
+
+		if (e->pid == pid && !p->is_dead)
+			return p;
+	}
+	return NULL;
+}
+
+struct process *process_by_number(struct registry *r, uint64_t number)
+{
+	struct process *p = process_by_pid(r, process_number_pid(number));
+
+	return p && p->number == number ? p : NULL;
+}
+
+bool pidfd_is_alive(int pidfd)
+{
+	return syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) == 0;
+}
+
+static struct job *job_by_keeper(struct registry *r, pid_t pid)
+{
+	struct pid_entry *e;
+
+	list_for_each (e, bucket(r->keepers, pid), node) {
+		struct job *job = list_entry(&e->node, struct job, keeper_entry.node);
+
+		if (e->pid == pid && !job->is_keeper_dead && pidfd_is_alive(job->keeper_pidfd))
+			return job;
+	}
+	return NULL;
+}
+
+/* a job's keeper may be a process of another job: a nested run.  The keeper counts. */
+static struct job *job_of_member(struct registry *r, pid_t pid)
+{
+	struct job *job = job_by_keeper(r, pid);
+	struct process *p = job ? NULL : process_by_pid(r, pid);
+
+	if (p && pidfd_is_alive(p->pidfd))
+		job = p->job;
+	return job;
+}
+
+static bool is_member(pid_t pid, void *context)
+{
+	return job_of_member(context, pid) != NULL;
+}
+
+struct job *registry_whose(struct daemon *d, pid_t pid, struct proc_info *ret_info)
+{
+	struct registry *r = &d->registry;
+	struct job *job;
+	pid_t found;
+
+	*ret_info = (struct proc_info){ 0 };
+	if (proc_read(d->proc_root, pid, ret_info) < 0)
+		return NULL;
+	found = is_member(pid, r) ? pid
+				  : proc_find_ancestor(d->proc_root, ret_info->ppid, is_member, r);
+	if (found > 0)
+		return job_of_member(r, found);
+	list_for_each (job, &r->jobs, node)
+		if (job->spec.session && job->spec.session == ret_info->session)
+			return job;
+	return NULL;
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/credit.h"
+#include "daemon/daemon.h"
+#include "daemon/gpus.h"
+#include "daemon/jobs.h"
+#include "daemon/peers.h"
+#include "daemon/person.h"
+#include "daemon/programs.h"
+#include "daemon/pump.h"
+#include "daemon/restart.h"
+#include "daemon/sampler.h"
+#include "daemon/simdir.h"
+#include "daemon/store.h"
+#include "gpu/proc.h"
+
+void server_dispatch(struct daemon *d, struct peer *peer, const struct wire_message *msg, int *fds,
+		     unsigned n_fds)
+{
+	if (restart_put_off(d, peer, msg))
+		return;
+	switch (msg->type) {
+	case WIRE_ATTACH:
+		programs_attach(d, peer, msg, fds, n_fds);
+		return;
+	case WIRE_NEED:
+		programs_need(d, peer, msg);
+		return;
+	case WIRE_CONTEXT_DONE:
+		programs_context_done(d, peer, msg);
+		return;
+	case WIRE_SETTLE:
+		programs_settle(d, peer, msg);
+		return;
+	case WIRE_VIEW:
+		programs_view(d, peer, msg);
+		return;
+	case WIRE_PROCS:
+		programs_procs(d, peer, msg);
+		return;
+	case WIRE_RUN:
+		jobs_run(d, peer, msg);
+		return;
+	case WIRE_STARTED:
+		jobs_started(d, peer, msg);
+		return;
+	case WIRE_ENDED:
+		jobs_ended(d, peer, msg);
+		return;
+	case WIRE_RESUME:
+		jobs_resume(d, peer, msg);
+		return;
+	case WIRE_KEPT:
+		jobs_kept(d, peer, msg, fds, n_fds);
+		return;
+	case WIRE_END:
+		jobs_all_kept(d, peer, msg);
+		return;
+	case WIRE_PS:
+		person_ps(d, peer, msg);
+		return;
+	case WIRE_STATUS:
+		person_status(d, peer, msg);
+		return;
+	case WIRE_SET:
+		person_set(d, peer, msg);
+		return;
+	case WIRE_CANCEL:
+		person_cancel(d, peer, msg);
+		return;
+	case WIRE_DAEMON:
+		person_daemon(d, peer, msg);
+		return;
+	default: /* an answer, or a message from allotd, where a request belongs */
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE, "%s is no request",
+			    wire_name(msg->type));
+		peer_end(peer);
+	}
+}
+
+static void on_message(void *context, struct peer *peer, const struct wire_message *msg, int *fds,
+		       unsigned n_fds)
+{
+	server_dispatch(context, peer, msg, fds, n_fds);
+}
+
+static void on_closed(void *context, struct peer *peer)
+{
+	struct daemon *d = context;
+
+	restart_closed(d, peer);
+	programs_closed(d, peer);
+	jobs_closed(d, peer);
+}
+
+static const struct peers_ops peers_ops = { .message = on_message, .closed = on_closed };
+static const struct sampler_ops sampler_ops = { .gpu = gpus_on_gpu, .done = gpus_on_done };
+
+/* a descriptor for each connection, process and doorbell; sockets of 4096 processes need it */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		log_warn("cannot raise the limit of open files: %s, ignoring", strerror(errno));
+}
+
+static int choose_driver(struct daemon *d, const struct server_options *o, struct err *err)
+{
+	AUTO_FREE char *real = NULL;
+
+	d->is_simulated = o->is_simulated;
+	if (o->is_simulated)
+		return simdir_make(d->instance.runtime_dir, o->profile, d->driver_dir,
+				   sizeof(d->driver_dir), err);
+	if (!o->driver_dir)
+		return 0;
+	real = realpath(o->driver_dir, NULL);
+	if (!real)
+		return err_set(err, -errno, "driver folder '%s': %s", o->driver_dir,
+			       strerror(errno));
+	if (!str_copy(d->driver_dir, sizeof(d->driver_dir), real))
+		return err_set(err, -ENAMETOOLONG, "driver folder '%s' is too long", real);
+	return 0;
+}
+
+static int open_store(struct daemon *d, struct err *err)
+{
+	char boot_id[64] = "unknown";
+
+	if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot_id, sizeof(boot_id)) < 0)
+		log_warn("cannot read the machine's boot id, ignoring");
+	boot_id[strcspn(boot_id, "\n")] = '\0';
+	return store_open(d->instance.state_dir, boot_id, &d->store, err);
+}
+
+/* the loop ends, the jobs go on: they are found again by the next allotd */
+static int make_loop(struct daemon *d)
+{
+	sigset_t mask;
+	int r = sd_event_new(&d->event);
+
+	if (r < 0)
+		return r;
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
+		return -errno;
+	r = sd_event_add_signal(d->event, NULL, SIGTERM, NULL, NULL);
+	if (r >= 0)
+		r = sd_event_add_signal(d->event, NULL, SIGINT, NULL, NULL);
+	return r;
+}
+
+static int build(struct daemon *d, const struct server_options *o, struct err *err)
+{
+	AUTO_FD int listener = -1;
+	int r = instance_init(&d->instance, o->socket, o->state, o->is_user, err);
+
+	if (r == 0)
+		r = choose_driver(d, o, err);
+	if (r == 0)
+		r = open_store(d, err);
+	if (r < 0)
+		return r;
+	d->ledger = ledger_new(&credit_page_ops);
+	r = d->ledger ? make_loop(d) : -ENOMEM;
+	if (r >= 0)
+		r = gpus_new(d, &d->gpus);
+	if (r >= 0)
+		r = restart_new(d, &d->restart);
+	if (r >= 0)
+		r = pump_new(d, &d->pump);
+	if (r < 0)
+		return err_set(err, r, "cannot begin: %s", strerror(-r));
+	r = sampler_new(d->event, d->driver_dir, &sampler_ops, d->gpus, &d->sampler, err);
+	if (r < 0)
+		return r;
+	listener = instance_listen(&d->instance, err);
+	if (listener < 0)
+		return listener;
+	r = peers_new(d->event, listener, d->instance.is_system ? (uid_t)-1 : geteuid(), &peers_ops,
+		      d, &d->peers);
+	if (r < 0)
+		return err_set(err, r, "cannot serve '%s': %s", d->instance.socket, strerror(-r));
+	(void)TAKE_FD(listener);
+	return 0;
+}
+
+struct daemon *server_new(const struct server_options *options, struct err *err)
+{
+	struct daemon *d = calloc(1, sizeof(*d));
+
+	if (!d) {
+		(void)err_set(err, -ENOMEM, "no memory"); /* told by the caller */
+		return NULL;
+	}
+	d->proc_root = PROC_ROOT;
+	d->started_ns = clock_now_ns();
+	d->ready_fd = options->ready_fd;
+	d->instance.state_lock = d->instance.socket_lock = -1;
+	registry_init(&d->registry);
+	raise_descriptor_limit();
+	if (build(d, options, err) < 0)
+		return server_free(d);
+	return d;
+}
+
+int server_run(struct daemon *d)
+{
+	log_info("serving %s%s", d->instance.socket, d->is_simulated ? " (simulated GPUs)" : "");
+	return sd_event_loop(d->event);
+}
+
+struct daemon *server_free(struct daemon *d)
+{
+	if (!d)
+		return NULL;
+	/* whoever is connected finds its next allotd by itself: nothing is ended here */
+	d->pump = pump_free(d->pump);
+	d->restart = restart_free(d->restart);
+	d->sampler = sampler_free(d->sampler);
+	registry_fini(&d->registry);
+	d->peers = peers_free(d->peers);
+	ledger_free(d->ledger);
+	d->gpus = gpus_free(d->gpus);
+	d->store = store_close(d->store);
+	sd_event_unref(d->event);
+	if (d->ready_fd >= 0)
+		close(d->ready_fd);
+	instance_fini(&d->instance);
+	free(d);
+	return NULL;
+}

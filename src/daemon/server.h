@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef DAEMON_SERVER_H
+#define DAEMON_SERVER_H
+
+/*
+ * Puts the daemon together, takes it apart, and gives each message to its handler.
+ */
+
+#include <stdbool.h>
+
+struct daemon;
+struct err;
+struct peer;
+struct wire_message;
+
+struct server_options {
+	const char *socket; /* NULL: the mode's own */
+	const char *state;
+	const char *driver_dir; /* NULL: the loader's choice */
+	bool is_simulated;
+	const char *profile; /* of the simulator; NULL: its default */
+	bool is_user;        /* a user's own, also when that user is root */
+	int ready_fd;        /* taken over; -1: none */
+};
+
+/** server_new - locks, folders, socket, store, ledger, loop: all but running; NULL with @err */
+struct daemon *server_new(const struct server_options *options, struct err *err);
+struct daemon *server_free(struct daemon *d);
+
+/** server_run - until SIGTERM or SIGINT; 0 or -errno */
+int server_run(struct daemon *d);
+
+/** server_dispatch - handle one request; @fds that are taken become -1 */
+void server_dispatch(struct daemon *d, struct peer *peer, const struct wire_message *msg, int *fds,
+		     unsigned n_fds);
+
+#endif

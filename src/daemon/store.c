@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/store.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/paths.h"
+#include "base/size.h"
+#include "base/str.h"
+#include "daemon/registry.h"
+
+enum statement {
+	PUT_JOB,
+	REMOVE_JOB,
+	REMOVE_ALL_JOBS,
+	EACH_JOB,
+	PUT_CONTEXT,
+	GET_CONTEXT,
+	PUT_META,
+	GET_META,
+	STATEMENT_COUNT,
+};
+
+static const char *const statement_sql[STATEMENT_COUNT] = {
+	[PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES "
+		    "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,"
+		    "?22)",
+	[REMOVE_JOB] = "DELETE FROM jobs WHERE id = ?1",
+	[REMOVE_ALL_JOBS] = "DELETE FROM jobs",
+	[EACH_JOB] = "SELECT id, parent, uid, gid, keeper_pid, keeper_start, session,"
+		     " request_bytes, request_permille, limit_bytes, limit_permille, class,"
+		     " fail_policy, may_wait, when_full_ns, compute_min, compute_max, ended, gpus,"
+		     " ceilings, name, command FROM jobs ORDER BY id",
+	[PUT_CONTEXT] = "INSERT OR REPLACE INTO contexts VALUES (?1, ?2, ?3)",
+	[GET_CONTEXT] = "SELECT bytes FROM contexts WHERE gpu = ?1 AND driver = ?2",
+	[PUT_META] = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
+	[GET_META] = "SELECT value FROM meta WHERE key = ?1",
+};
+
+static const char schema_sql[] =
+	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
+	"CREATE TABLE jobs (id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, uid INTEGER NOT NULL,"
+	" gid INTEGER NOT NULL, keeper_pid INTEGER NOT NULL, keeper_start INTEGER NOT NULL,"
+	" session INTEGER NOT NULL, request_bytes INTEGER NOT NULL,"
+	" request_permille INTEGER NOT NULL, limit_bytes INTEGER NOT NULL,"
+	" limit_permille INTEGER NOT NULL, class INTEGER NOT NULL, fail_policy INTEGER NOT NULL,"
+	" may_wait INTEGER NOT NULL, when_full_ns INTEGER NOT NULL, compute_min INTEGER NOT NULL,"
+	" compute_max INTEGER NOT NULL, ended INTEGER NOT NULL, gpus BLOB NOT NULL,"
+	" ceilings BLOB NOT NULL, name TEXT NOT NULL, command TEXT NOT NULL);"
+	"CREATE TABLE contexts (gpu BLOB NOT NULL, driver TEXT NOT NULL, bytes INTEGER NOT NULL,"
+	" PRIMARY KEY (gpu, driver)) WITHOUT ROWID;";
+
+/* small: a few hundred rows; exclusive: no shared-memory file, and nobody else has a say here */
+static const char settings_sql[] = "PRAGMA locking_mode = EXCLUSIVE;"
+				   "PRAGMA journal_mode = WAL;"
+				   "PRAGMA synchronous = NORMAL;"
+				   "PRAGMA cache_size = -64;"
+				   "PRAGMA temp_store = MEMORY;"
+				   "PRAGMA wal_autocheckpoint = 64;"
+				   "PRAGMA journal_size_limit = 262144;"
+				   "PRAGMA mmap_size = 0;";
+
+struct store {
+	sqlite3 *db;
+	sqlite3_stmt *statements[STATEMENT_COUNT];
+	bool is_behind;
+	char trouble[ERR_TEXT_MAX];
+};
+
+static int text_callback(void *context, int n, char **values, char **names)
+{
+	(void)names;
+	return str_copy(context, 64, n > 0 && values[0] ? values[0] : "") ? 0 : 1;
+}
+
+static bool exec(struct store *s, const char *sql)
+{
+	return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* 0; -EUCLEAN when the file is damaged; -EPROTONOSUPPORT when it is newer than we are */
+static int prepare_file(struct store *s, struct err *err)
+{
+	char version[64] = "";
+	char sql[64];
+	uint64_t v;
+
+	if (!exec(s, settings_sql) ||
+	    sqlite3_exec(s->db, "PRAGMA user_version", text_callback, version, NULL) != SQLITE_OK)
+		goto failed;
+	v = strtoull(version, NULL, 10);
+	if (v > STORE_SCHEMA)
+		return err_set(err, -EPROTONOSUPPORT,
+			       "it was written by a newer allot (schema %s, this one knows %d)",
+			       version, STORE_SCHEMA);
+	if (v == 0) {
+		(void)str_print(sql, sizeof(sql), "PRAGMA user_version = %d", STORE_SCHEMA);
+		if (!exec(s, "BEGIN IMMEDIATE") || !exec(s, schema_sql) || !exec(s, sql) ||
+		    !exec(s, "COMMIT"))
+			goto failed;
+	}
+	for (unsigned i = 0; i < STATEMENT_COUNT; i++)
+		if (sqlite3_prepare_v3(s->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+				       &s->statements[i], NULL) != SQLITE_OK)
+			goto failed;
+	return 0;
+
+failed:
+	switch (sqlite3_errcode(s->db) & 0xff) {
+	case SQLITE_NOTADB:
+	case SQLITE_CORRUPT:
+	case SQLITE_ERROR: /* tables that are not as they should be */
+		return err_set(err, -EUCLEAN, "it is damaged (%s)", sqlite3_errmsg(s->db));
+	default:
+		return err_set(err, -EIO, "%s", sqlite3_errmsg(s->db));
+	}
+}
+
+static void close_file(struct store *s)
+{
+	for (unsigned i = 0; i < STATEMENT_COUNT; i++) {
+		sqlite3_finalize(s->statements[i]);
+		s->statements[i] = NULL;
+	}
+	sqlite3_close(s->db);
+	s->db = NULL;
+}
+
+static int open_file(struct store *s, const char *path, struct err *err)
+{
+	int r;
+
+	if (sqlite3_open_v2(path, &s->db,
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+			    NULL) != SQLITE_OK) {
+		r = err_set(err, -EIO, "%s", s->db ? sqlite3_errmsg(s->db) : "no memory");
+		close_file(s);
+		return r;
+	}
+	r = prepare_file(s, err);
+	if (r < 0)
+		close_file(s);
+	return r;
+}
+
+/* the damaged file stays for whoever wants to look at it */
+static int put_aside(const char *path, struct err *err)
+{
+	static const char *const parts[] = { "", "-wal", "-shm" };
+	char from[PATHS_MAX + 16], to[PATHS_MAX + 64];
+
+	for (unsigned i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (!str_print(from, sizeof(from), "%s%s", path, parts[i]) ||
+		    !str_print(to, sizeof(to), "%s.damaged-%lld%s", path, (long long)time(NULL),
+			       parts[i]))
+			return err_set(err, -ENAMETOOLONG, "path '%s' is too long", path);
+		if (rename(from, to) < 0 && errno != ENOENT)
+			return err_set(err, -errno, "cannot put '%s' aside: %s", from,
+				       strerror(errno));
+	}
+	return 0;
+}
+
+static sqlite3_stmt *begin(struct store *s, enum statement which)
+{
+	sqlite3_stmt *q = s->statements[which];
+
+	(void)sqlite3_reset(q); /* repeats the error of the run before */
+	(void)sqlite3_clear_bindings(q);
+	return q;
+}
+
+/* run a change; what cannot be written is said once and remembered */
+static int finish(struct store *s, sqlite3_stmt *q)
+{
+	int code = sqlite3_step(q);
+
+	(void)sqlite3_reset(q); /* the same code again */
+	if (code == SQLITE_DONE || code == SQLITE_ROW)
+		return 0;
+	if (!s->is_behind)
+		log_error("cannot write the state file: %s; going on without, nothing is lost "
+			  "unless allotd ends before this is mended",
+			  sqlite3_errmsg(s->db));
+	s->is_behind = true;
+	(void)str_print(s->trouble, sizeof(s->trouble), "cannot write the state file: %s",
+			sqlite3_errmsg(s->db));
+	return -EIO;
+}
+
+static int put_meta_text(struct store *s, const char *key, const char *value)
+{
+	sqlite3_stmt *q = begin(s, PUT_META);
+
+	sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC);
+	sqlite3_bind_text(q, 2, value, -1, SQLITE_STATIC);
+	return finish(s, q);
+}
+
+static void forget_older_boot(struct store *s, const char *boot_id)
+{
+	sqlite3_stmt *q = begin(s, GET_META);
+	bool is_same = false;
+
+	sqlite3_bind_text(q, 1, "boot", -1, SQLITE_STATIC);
+	if (sqlite3_step(q) == SQLITE_ROW) {
+		const char *stored = (const char *)sqlite3_column_text(q, 0);
+
+		is_same = stored && strcmp(stored, boot_id) == 0;
+	}
+	(void)sqlite3_reset(q);
+	if (is_same)
+		return;
+	(void)finish(s, begin(s, REMOVE_ALL_JOBS)); /* finish tells */
+	(void)put_meta_text(s, "boot", boot_id);
+}
+
+int store_open(const char *dir, const char *boot_id, struct store **ret, struct err *err)
+{
+	struct store *s = calloc(1, sizeof(*s));
+	char path[PATHS_MAX];
+	int r;
+
+	if (!s)
+		return err_set(err, -ENOMEM, "no memory");
+	if (!str_print(path, sizeof(path), "%s/allot.db", dir)) {
+		free(s);
+		return err_set(err, -ENAMETOOLONG, "path '%s' is too long", dir);
+	}
+	r = open_file(s, path, err);
+	if (r == -EUCLEAN) {
+		log_error("state file '%s': %s; put aside, beginning a new one", path,
+			  err ? err->text : "damaged");
+		r = put_aside(path, err);
+		if (r == 0)
+			r = open_file(s, path, err);
+	}
+	if (r < 0) {
+		free(s);
+		return err_prefix(err, r, "state file '%s'", path);
+	}
+	forget_older_boot(s, boot_id);
+	*ret = s;
+	return 0;
+}
+
+struct store *store_close(struct store *s)
+{
+	if (s) {
+		close_file(s);
+		free(s);
+	}
+	return NULL;
+}
+
+/* SQLite's integers are signed; a cast there and back loses nothing */
+static void bind_u64(sqlite3_stmt *q, int at, uint64_t v)
+{
+	sqlite3_bind_int64(q, at, (sqlite3_int64)v);
+}
+
+int store_put_job(struct store *s, const struct job_spec *j)
+{
+	const uint64_t numbers[] = { j->id,
+				     j->parent,
+				     j->uid,
+				     j->gid,
+				     (uint64_t)j->keeper_pid,
+				     j->keeper_start,
+				     (uint64_t)j->session,
+				     j->request.bytes,
+				     j->request.permille,
+				     j->limit.bytes,
+				     j->limit.permille,
+				     j->job_class,
+				     j->fail_policy,
+				     j->may_wait,
+				     j->when_full_ns,
+				     j->compute_min_permille,
+				     j->compute_max_permille,
+				     j->is_ended };
+	const int n = (int)ARRAY_SIZE(numbers);
+	sqlite3_stmt *q = begin(s, PUT_JOB);
+
+	for (int i = 0; i < n; i++)
+		bind_u64(q, i + 1, numbers[i]);
+	sqlite3_bind_blob(q, n + 1, j->gpus, (int)(j->n_gpus * sizeof(j->gpus[0])), SQLITE_STATIC);
+	sqlite3_bind_blob(q, n + 2, j->ceilings, (int)(j->n_gpus * sizeof(j->ceilings[0])),
+			  SQLITE_STATIC);
+	sqlite3_bind_text(q, n + 3, j->name, -1, SQLITE_STATIC);
+	sqlite3_bind_text(q, n + 4, j->command, -1, SQLITE_STATIC);
+	return finish(s, q);
+}
+
+int store_remove_job(struct store *s, uint64_t id)
+{
+	sqlite3_stmt *q = begin(s, REMOVE_JOB);
+
+	bind_u64(q, 1, id);
+	return finish(s, q);
+}
+
+static bool read_job(sqlite3_stmt *q, struct job_spec *j)
+{
+	int at = 0;
+	const void *gpus, *ceilings;
+	const char *name, *command;
+	size_t n;
+
+	*j = (struct job_spec){ 0 };
+	j->id = (uint64_t)sqlite3_column_int64(q, at++);
+	j->parent = (uint64_t)sqlite3_column_int64(q, at++);
+	j->uid = (uid_t)sqlite3_column_int64(q, at++);
+	j->gid = (gid_t)sqlite3_column_int64(q, at++);
+	j->keeper_pid = (pid_t)sqlite3_column_int64(q, at++);
+	j->keeper_start = (uint64_t)sqlite3_column_int64(q, at++);
+	j->session = (pid_t)sqlite3_column_int64(q, at++);
+	j->request.bytes = (uint64_t)sqlite3_column_int64(q, at++);
+	j->request.permille = (uint32_t)sqlite3_column_int64(q, at++);
+	j->limit.bytes = (uint64_t)sqlite3_column_int64(q, at++);
+	j->limit.permille = (uint32_t)sqlite3_column_int64(q, at++);
+	j->job_class = (uint32_t)sqlite3_column_int64(q, at++);
+	j->fail_policy = (uint32_t)sqlite3_column_int64(q, at++);
+	j->may_wait = sqlite3_column_int64(q, at++) != 0;
+	j->when_full_ns = (uint64_t)sqlite3_column_int64(q, at++);
+	j->compute_min_permille = (uint32_t)sqlite3_column_int64(q, at++);
+	j->compute_max_permille = (uint32_t)sqlite3_column_int64(q, at++);
+	j->is_ended = sqlite3_column_int64(q, at++) != 0;
+	gpus = sqlite3_column_blob(q, at);
+	n = (size_t)sqlite3_column_bytes(q, at++) / sizeof(j->gpus[0]);
+	if (!gpus || n == 0 || n > WIRE_MAX_GPUS)
+		return false;
+	memcpy(j->gpus, gpus, n * sizeof(j->gpus[0]));
+	j->n_gpus = (uint32_t)n;
+	ceilings = sqlite3_column_blob(q, at);
+	n = (size_t)sqlite3_column_bytes(q, at++);
+	if (ceilings)
+		memcpy(j->ceilings, ceilings, size_min(n, sizeof(j->ceilings)));
+	name = (const char *)sqlite3_column_text(q, at++);
+	command = (const char *)sqlite3_column_text(q, at++);
+	return name && command && str_copy(j->name, sizeof(j->name), name) &&
+	       str_copy(j->command, sizeof(j->command), command);
+}
+
+int store_each_job(struct store *s, int (*each)(const struct job_spec *spec, void *context),
+		   void *context)
+{
+	sqlite3_stmt *q = begin(s, EACH_JOB);
+	int code, r = 0;
+
+	while (r == 0 && (code = sqlite3_step(q)) == SQLITE_ROW) {
+		struct job_spec spec;
+
+		if (read_job(q, &spec))
+			r = each(&spec, context);
+		else
+			log_error("a stored job (%lld) cannot be read, ignoring",
+				  (long long)sqlite3_column_int64(q, 0));
+	}
+	if (r == 0 && code != SQLITE_DONE) {
+		log_error("cannot read the stored jobs: %s", sqlite3_errmsg(s->db));
+		r = -EIO;
+	}
+	(void)sqlite3_reset(q); /* the same code again */
+	return r;
+}
+
+int store_put_last_job(struct store *s, uint64_t id)
+{
+	sqlite3_stmt *q = begin(s, PUT_META);
+
+	sqlite3_bind_text(q, 1, "last-job", -1, SQLITE_STATIC);
+	bind_u64(q, 2, id);
+	return finish(s, q);
+}
+
+static uint64_t get_number(sqlite3_stmt *q)
+{
+	uint64_t v = 0;
+
+	if (sqlite3_step(q) == SQLITE_ROW)
+		v = (uint64_t)sqlite3_column_int64(q, 0);
+	(void)sqlite3_reset(q); /* nothing found is no error */
+	return v;
+}
+
+uint64_t store_last_job(struct store *s)
+{
+	sqlite3_stmt *q = begin(s, GET_META);
+
+	sqlite3_bind_text(q, 1, "last-job", -1, SQLITE_STATIC);
+	return get_number(q);
+}
+
+uint64_t store_context_bytes(struct store *s, const struct wire_uuid *gpu, const char *driver)
+{
+	sqlite3_stmt *q = begin(s, GET_CONTEXT);
+
+	sqlite3_bind_blob(q, 1, gpu, sizeof(*gpu), SQLITE_STATIC);
+	sqlite3_bind_text(q, 2, driver, -1, SQLITE_STATIC);
+	return get_number(q);
+}
+
+int store_put_context_bytes(struct store *s, const struct wire_uuid *gpu, const char *driver,
+			    uint64_t bytes)
+{
+	sqlite3_stmt *q = begin(s, PUT_CONTEXT);
+
+	sqlite3_bind_blob(q, 1, gpu, sizeof(*gpu), SQLITE_STATIC);
+	sqlite3_bind_text(q, 2, driver, -1, SQLITE_STATIC);
+	bind_u64(q, 3, bytes);
+	return finish(s, q);
+}
+
+bool store_is_behind(const struct store *s)
+{
+	return s->is_behind;
+}
+
+int store_rewrite(struct store *s, const struct job_spec *(*next)(void *context), void *context)
+{
+	const struct job_spec *spec;
+	int r;
+
+	if (!exec(s, "BEGIN IMMEDIATE"))
+		return -EIO;
+	r = finish(s, begin(s, REMOVE_ALL_JOBS));
+	while (r == 0 && (spec = next(context)))
+		r = store_put_job(s, spec);
+	if (r < 0 || !exec(s, "COMMIT")) {
+		(void)exec(s, "ROLLBACK"); /* a full disk has rolled back already */
+		return -EIO;
+	}
+	if (s->is_behind)
+		log_info("the state file can be written again");
+	s->is_behind = false;
+	s->trouble[0] = '\0';
+	return 0;
+}
+
+const char *store_trouble(const struct store *s)
+{
+	return s->trouble;
+}

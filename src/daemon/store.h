@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef DAEMON_STORE_H
+#define DAEMON_STORE_H
+
+/*
+ * What a restarted allotd must know: the jobs, and what a context was measured to cost on each GPU
+ * under each driver.  SQLite, one file in the state folder, one transaction a change.
+ *
+ * The truth of a running allotd is in memory.  When the file cannot be written (a full disk), the
+ * store says so once, allotd goes on, and everything is written anew as soon as that works again:
+ * the caller asks store_is_behind and then calls store_rewrite.
+ *
+ * A file that SQLite cannot read is put aside under another name and a new one begun.  A file of a
+ * newer allot is refused.  Jobs of before a reboot are forgotten: none of them can live.
+ *
+ * One thread.  Changes are a few tens of microseconds; nothing here waits for a lock.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/wire.h"
+
+struct err;
+struct job_spec;
+struct store;
+
+#define STORE_SCHEMA 1
+
+/**
+ * store_open - DIR/allot.db
+ * @boot_id: of this boot of the machine; jobs of another one are forgotten
+ */
+int store_open(const char *dir, const char *boot_id, struct store **ret, struct err *err);
+struct store *store_close(struct store *s);
+
+/** store_put_job - insert or replace; 0 or -EIO (the store is behind then) */
+int store_put_job(struct store *s, const struct job_spec *spec);
+int store_remove_job(struct store *s, uint64_t id);
+
+/** store_put_last_job - the highest job id ever given */
+int store_put_last_job(struct store *s, uint64_t id);
+uint64_t store_last_job(struct store *s);
+
+/** store_each_job - all jobs, oldest first; @each returns 0 or a negative errno, which ends it */
+int store_each_job(struct store *s, int (*each)(const struct job_spec *spec, void *context),
+		   void *context);
+
+/** store_context_bytes - the measured cost of a context; 0 when there is none */
+uint64_t store_context_bytes(struct store *s, const struct wire_uuid *gpu, const char *driver);
+int store_put_context_bytes(struct store *s, const struct wire_uuid *gpu, const char *driver,
+			    uint64_t bytes);
+
+/** store_is_behind - did a change not reach the file? */
+bool store_is_behind(const struct store *s);
+
+/**
+ * store_rewrite - in one transaction forget all stored jobs and write those that @next gives
+ * @next: the next job, NULL after the last
+ * Returns 0, and the store is not behind any more; or -EIO, and nothing changed.
+ */
+int store_rewrite(struct store *s, const struct job_spec *(*next)(void *context), void *context);
+
+/** store_trouble - "" or why the file cannot be written, for people */
+const char *store_trouble(const struct store *s);
+
+#endif
