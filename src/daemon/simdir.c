@@ -21,13 +21,13 @@
 static const char *const cuda_places[] = {
 	"../lib/allot/sim/libcuda.so.1",
 	"../sim/libcuda.so.1",
-	"../../sim/cuda/libcuda.so.1",
+	"../../sim/libcuda.so.1",
 	NULL,
 };
 static const char *const nvml_places[] = {
 	"../lib/allot/sim/libnvidia-ml.so.1",
 	"../sim/libnvidia-ml.so.1",
-	"../../sim/nvml/libnvidia-ml.so.1",
+	"../../sim/libnvidia-ml.so.1",
 	NULL,
 };
 static const char *const profile_places[] = {
