@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""allot's own costs beside the bare driver and a floor measured in the same run.
+
+Usage: bench.py BUILD [--gate] [--real] [--json FILE]
+
+Absolute times say nothing about another machine: what counts is the last column, the figure over
+its bar.  --gate fails where a figure is more than three times its bar (a regression, not noise).
+--real uses the real driver; otherwise the simulator.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+GATE = 3.0
+
+
+def run(*cmd, env=None, check=True, timeout=300):
+    p = subprocess.run([str(c) for c in cmd], capture_output=True, text=True, check=False, timeout=timeout,
+                       env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL)
+    if check and p.returncode:
+        sys.exit(f'{" ".join(map(str, cmd))} ended with {p.returncode}: {p.stdout}{p.stderr}')
+    return p.stdout
+
+
+def figures(text):
+    """lines "NAME NUMBER…" as {name: [numbers]}"""
+    return {w[0]: [float(v) for v in w[1:]] for w in (line.split() for line in text.splitlines()) if len(w) > 1}
+
+
+class Bench:
+    def __init__(self, args):
+        self.args = args
+        self.build = pathlib.Path(args.build).resolve()
+        self.bench = self.build / 'tests/bench'
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix='allot-bench.'))
+        self.rows = []
+        self.env = {'ALLOT_SOCKET': str(self.work / 's'), 'ALLOT_LOG': 'error'}
+        self.allot = self.build / 'bin/allot'
+        mode = [] if args.real else ['--sim=h200']
+        self.log = open(self.work / 'log', 'w')
+        self.daemon = subprocess.Popen([self.build / 'bin/allotd', '--foreground', '--socket', self.work / 's', '--state',
+                                        self.work / 'state', *mode], stderr=self.log, stdin=subprocess.DEVNULL)
+        for _ in range(100):
+            if subprocess.run([self.allot, 'status'], env={**os.environ, **self.env}, capture_output=True,
+                              check=False).returncode == 0:
+                break
+            time.sleep(0.05)
+        else:
+            sys.exit('allotd does not start: ' + (self.work / 'log').read_text())
+        self.bare_env = {}
+        if not args.real:  # the simulator, without allot
+            sim = self.work / 'bare-sim'
+            sim.mkdir()
+            (sim / 'profile.conf').write_text((self.build.parent / 'sim/profiles/h200.conf').read_text()
+                                              if (self.build.parent / 'sim/profiles/h200.conf').exists() else '')
+            self.bare_env = {'ALLOT_SIM_DIR': str(sim), 'LD_LIBRARY_PATH': str(self.build / 'sim')}
+
+    def close(self):
+        self.daemon.terminate()
+        self.daemon.wait()
+
+    def in_job(self, *cmd, options=('--vram', '8G')):
+        return run(self.allot, 'run', *options, '--', *cmd, env=self.env)
+
+    def row(self, name, figure, bar, unit, note):
+        self.rows.append({'name': name, 'figure': figure, 'bar': bar, 'unit': unit, 'ratio': figure / bar, 'note': note})
+        print(f'{name:34} {figure:10.1f} {unit:3} bar {bar:10.1f}  {figure / bar:6.2f}  {note}', flush=True)
+
+    # ---- the measures ----
+
+    def calls(self):
+        """ABBA: bare, fenced, fenced, bare; the difference of the medians"""
+        got = {'bare': [], 'job': []}
+        prog = self.bench / 'bench_calls'
+        for who in ('bare', 'job', 'job', 'bare') * (2 if self.args.gate else 4):
+            out = run(prog, env=self.bare_env) if who == 'bare' else self.in_job(prog)
+            got[who].append(figures(out))
+
+        def median(who, name):
+            return statistics.median(f[name][0] for f in got[who])
+
+        def delta(name):
+            return median('job', name) - median('bare', name)
+
+        native = median('bare', 'launch')
+        self.row('launch tax', max(delta('launch'), 0.01), 30, 'ns', f'native {native:.0f} ns')
+        if self.args.real:  # the simulator's launch is not a launch: 1 % of it says nothing
+            self.row('launch tax, of native', max(100 * delta('launch') / native, 0.01), 1.0, '%', '')
+        self.row('pass-through tax', max(delta('pass-through'), 0.01), 30, 'ns', '')
+        for n in ('alloc-1M', 'alloc-4K', 'free-1M', 'free-4K'):
+            self.row(f'{n} inside the credit', max(delta(n), 0.01), 100, 'ns', f'native {median("bare", n):.0f} ns')
+        self.row('cuMemGetInfo', max(delta('mem-get-info') / 1e3, 0.01), 40, 'us', f'native {median("bare", "mem-get-info") / 1e3:.1f} us')
+        self.row('start of a CUDA program', max(delta('start') / 1e6, 0.01), 5, 'ms', f'native {median("bare", "start") / 1e6:.1f} ms')
+
+    def no_cuda(self):
+        """a program that never touches CUDA: only the loader's work"""
+        lib = ':'.join(str(self.build / 'lib' / f) for f in ('liballot-cuda.so', 'liballot-nvml.so'))
+        got = {'': [], lib: []}
+        for preload in ('', lib, lib, '') * 6:
+            f = figures(run(self.bench / 'bench_floor', 'exec', 60, 'env', f'LD_PRELOAD={preload}', '/bin/true'))
+            got[preload].append(f['exec'][0])
+        self.row('program without CUDA', max((statistics.median(got[lib]) - statistics.median(got[''])) / 1e3, 0.001), 0.2, 'ms',
+                 f'bare {statistics.median(got[""]) / 1e3:.2f} ms')
+
+    def attach(self):
+        for n in (64, 512):
+            floor, ours = [], []
+            for _ in range(3 if self.args.gate else 8):
+                floor.append(figures(run(self.bench / 'bench_floor', 'attach', n))['attach'][1])
+                ours.append(figures(self.in_job(self.bench / 'bench_attach', n))['attach'][1])
+            f, o = statistics.median(floor), statistics.median(ours)
+            self.row(f'attach p99, {n} processes', o, 1.5 * f, 'us', f'floor {f:.0f} us')
+
+    def release(self):
+        rounds = 150 if self.args.gate else 600
+        floor = figures(run(self.bench / 'bench_floor', 'wake', rounds))['wake']
+        shared = self.work / 'shared'
+        shared.unlink(missing_ok=True)
+        holder = subprocess.Popen([self.allot, 'run', '--when-full', 'fail', '--', self.bench / 'bench_release', 'hold', shared,
+                                   str(rounds)], env={**os.environ, **self.env}, stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        out = figures(self.in_job(self.bench / 'bench_release', 'want', shared, rounds, options=()))
+        holder.wait()
+        self.row('free until the waiter goes on, p99', out['release'][1], max(200, 1.5 * floor[1]), 'us',
+                 f'p50 {out["release"][0]:.0f} us; futex wake p50 {floor[0]:.0f}, p99 {floor[1]:.0f} us')
+
+    def admission(self):
+        n = 60 if self.args.gate else 200
+        env = {**os.environ, **self.env}
+
+        def wall(*cmd):
+            times = []
+            for _ in range(n):
+                start = time.perf_counter()
+                subprocess.run(list(map(str, cmd)), env=env, check=True, stdin=subprocess.DEVNULL)
+                times.append((time.perf_counter() - start) * 1e3)
+            return statistics.median(times)
+
+        floor = wall('/bin/true')
+        ours = wall(self.allot, 'run', '--vram', '1G', '--', '/bin/true')
+        self.row('allot run until exec', max(ours - floor, 0.01), 3, 'ms', f'/bin/true alone {floor:.2f} ms, under allot {ours:.2f} ms')
+
+    def idle(self):
+        """64 attached programs that do nothing"""
+        seconds = 4 if self.args.gate else 20
+        job = subprocess.Popen([self.allot, 'run', '--', self.bench / 'bench_idle', '64', str(seconds + 6)], env={**os.environ, **self.env},
+                               stdout=subprocess.PIPE, text=True)
+        job.stdout.readline()
+        time.sleep(2)
+        tick = os.sysconf('SC_CLK_TCK')
+
+        def cpu():
+            with open(f'/proc/{self.daemon.pid}/stat', encoding='latin-1') as f:
+                w = f.read().rsplit(')', 1)[1].split()
+            return (int(w[11]) + int(w[12])) / tick
+
+        before, start = cpu(), time.time()
+        time.sleep(seconds)
+        load = (cpu() - before) / (time.time() - start) * 100
+        pss = 0
+        with open(f'/proc/{self.daemon.pid}/smaps_rollup', encoding='latin-1') as f:
+            for line in f:
+                if line.startswith('Pss:'):
+                    pss = int(line.split()[1]) / 1024
+        job.wait()
+        resolution = 100 / tick / seconds  # one clock tick in the window
+        self.row('allotd idle, 64 clients', max(load, 0.001), max(0.1, resolution), '%', f'of a core, over {seconds} s')
+        self.row('allotd memory, 64 clients', pss, 8, 'MiB', 'PSS')
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument('build')
+    p.add_argument('--gate', action='store_true')
+    p.add_argument('--real', action='store_true')
+    p.add_argument('--json')
+    p.add_argument('--only', default='')
+    args = p.parse_args()
+    b = Bench(args)
+    measures = ['calls', 'no_cuda', 'attach', 'release', 'admission', 'idle']
+    try:
+        for name in measures:
+            if not args.only or name in args.only.split(','):
+                getattr(b, name)()
+    finally:
+        b.close()
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(b.rows, indent=1))
+    over = [r['name'] for r in b.rows if r['ratio'] > (GATE if args.gate else 1.0)]
+    print(f'{len(b.rows) - len(over)} of {len(b.rows)} within {"three times " if args.gate else ""}the bar'
+          + (': over are ' + ', '.join(over) if over else ''))
+    sys.exit(1 if over and args.gate else 0)
+
+
+main()

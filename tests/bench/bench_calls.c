@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a driver call costs, in nanoseconds, as the program sees it: run bare and under allot, the
+ * difference is allot's.  Calls are found as a static CUDA runtime finds them.  Prints one line a
+ * measure: "NAME NS", the median of the batches.
+ *
+ *   bench_calls [BATCHES]
+ */
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "abi/cuda_proto.h"
+#include "abi/cuda_types.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/size.h"
+#include "kernels_ptx.h"
+
+#define CALLS(X)                    \
+	X(cuInit)                   \
+	X(cuDeviceGet)              \
+	X(cuDevicePrimaryCtxRetain) \
+	X(cuCtxSetCurrent)          \
+	X(cuCtxGetDevice)           \
+	X(cuCtxSynchronize)         \
+	X(cuModuleLoadData)         \
+	X(cuModuleGetFunction)      \
+	X(cuStreamCreate)           \
+	X(cuStreamSynchronize)      \
+	X(cuLaunchKernel)           \
+	X(cuMemAlloc_v2)            \
+	X(cuMemFree_v2)             \
+	X(cuMemGetInfo_v2)
+#define DECLARE(name) static pfn_##name *p_##name;
+CALLS(DECLARE)
+
+#define MAX_BATCHES 400u
+#define LAUNCHES    512u /* a batch: the queue stays below full, the drain is outside the clock */
+#define ALLOCATIONS 64u
+
+static CUfunction f_empty;
+static CUstream stream;
+static CUdeviceptr blocks[ALLOCATIONS];
+static double samples[MAX_BATCHES];
+static uint64_t batches = 60;
+
+static void check(CUresult r, const char *what)
+{
+	if (r == CUDA_SUCCESS)
+		return;
+	fprintf(stderr, "bench_calls: %s gave %d\n", what, (int)r);
+	exit(1);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void report(const char *name)
+{
+	qsort(samples, batches, sizeof(samples[0]), by_value);
+	printf("%s %.2f\n", name, samples[batches / 2]);
+}
+
+static void measure_launch(void)
+{
+	for (uint64_t b = 0; b < batches; b++) {
+		uint64_t start = clock_now_ns();
+
+		for (unsigned i = 0; i < LAUNCHES; i++)
+			(void)p_cuLaunchKernel(f_empty, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
+		samples[b] = (double)(clock_now_ns() - start) / LAUNCHES;
+		check(p_cuStreamSynchronize(stream), "cuStreamSynchronize");
+	}
+	report("launch");
+}
+
+static void measure_memory(size_t bytes, const char *alloc, const char *release)
+{
+	double frees[MAX_BATCHES];
+
+	for (uint64_t b = 0; b < batches; b++) {
+		uint64_t start = clock_now_ns(), middle;
+
+		for (unsigned i = 0; i < ALLOCATIONS; i++)
+			check(p_cuMemAlloc_v2(&blocks[i], bytes), "cuMemAlloc");
+		middle = clock_now_ns();
+		for (unsigned i = 0; i < ALLOCATIONS; i++)
+			check(p_cuMemFree_v2(blocks[i]), "cuMemFree");
+		samples[b] = (double)(middle - start) / ALLOCATIONS;
+		frees[b] = (double)(clock_now_ns() - middle) / ALLOCATIONS;
+	}
+	report(alloc);
+	memcpy(samples, frees, sizeof(samples));
+	report(release);
+}
+
+static void measure_queries(void)
+{
+	for (uint64_t b = 0; b < batches; b++) {
+		uint64_t start = clock_now_ns();
+		size_t free_bytes, total_bytes;
+
+		for (unsigned i = 0; i < ALLOCATIONS; i++)
+			check(p_cuMemGetInfo_v2(&free_bytes, &total_bytes), "cuMemGetInfo");
+		samples[b] = (double)(clock_now_ns() - start) / ALLOCATIONS;
+	}
+	report("mem-get-info");
+	for (uint64_t b = 0; b < batches; b++) {
+		uint64_t start = clock_now_ns();
+		CUdevice dev;
+
+		for (unsigned i = 0; i < LAUNCHES; i++)
+			check(p_cuCtxGetDevice(&dev), "cuCtxGetDevice");
+		samples[b] = (double)(clock_now_ns() - start) / LAUNCHES;
+	}
+	report("pass-through");
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t start = clock_now_ns();
+	CUdevice dev;
+	CUcontext ctx;
+	CUmodule module;
+	void *lib;
+
+	if (argc > 1 && parse_u64(argv[1], 1, MAX_BATCHES, &batches, NULL) < 0)
+		return 2;
+	lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!lib) {
+		fprintf(stderr, "bench_calls: %s\n", dlerror());
+		return 1;
+	}
+#define FIND(name)                                  \
+	p_##name = (pfn_##name *)dlsym(lib, #name); \
+	if (!p_##name)                              \
+		return 1;
+	CALLS(FIND)
+	check(p_cuInit(0), "cuInit");
+	check(p_cuDeviceGet(&dev, 0), "cuDeviceGet");
+	check(p_cuDevicePrimaryCtxRetain(&ctx, dev), "cuDevicePrimaryCtxRetain");
+	check(p_cuCtxSetCurrent(ctx), "cuCtxSetCurrent");
+	check(p_cuMemAlloc_v2(&blocks[0], MIB), "cuMemAlloc");
+	printf("start %.0f\n", (double)(clock_now_ns() - start));
+	check(p_cuMemFree_v2(blocks[0]), "cuMemFree");
+	check(p_cuModuleLoadData(&module, kernels_ptx), "cuModuleLoadData");
+	check(p_cuModuleGetFunction(&f_empty, module, "allot_empty"), "allot_empty");
+	check(p_cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+	measure_launch();
+	measure_memory(MIB, "alloc-1M", "free-1M");
+	measure_memory(4096, "alloc-4K", "free-4K");
+	measure_queries();
+	return 0;
+}
