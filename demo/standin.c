@@ -47,6 +47,7 @@ CALLS(DECLARE)
 
 #define BLOCK_THREADS 256u
 #define WORK_ITEMS    65536u /* of the block that requests touch */
+#define SUM_PAIRS     512u   /* one thread adds them up */
 
 static CUfunction f_fill, f_add, f_sum;
 static CUstream stream;
@@ -103,19 +104,23 @@ static void launch(CUfunction f, unsigned threads, void **args)
 	      "cuLaunchKernel");
 }
 
-/* one request: fill, add @rounds times, sum on the card; true when the sum is right */
+/*
+ * One request: fill, add @rounds times, sum the head of it on the card; true when the sum is right.
+ * The sum takes the 32-bit items in pairs, as 64-bit numbers.
+ */
 static bool request(CUdeviceptr data, CUdeviceptr result, uint32_t seed, unsigned rounds)
 {
-	uint32_t n = WORK_ITEMS, addend = 3;
-	uint64_t sum = 0, want = (uint64_t)(seed + addend * rounds) * n;
+	uint64_t n = WORK_ITEMS, pairs = SUM_PAIRS, sum = 0;
+	uint32_t addend = 3, item = seed + addend * rounds;
+	uint64_t want = ((uint64_t)item << 32 | item) * pairs;
 	void *fill[] = { &data, &seed, &n }, *add[] = { &data, &addend, &n };
-	void *total[] = { &data, &n, &result };
+	void *total[] = { &data, &pairs, &result };
 
 	check(p_cuMemcpyHtoD_v2(result, &sum, sizeof(sum)), "cuMemcpyHtoD");
-	launch(f_fill, n, fill);
+	launch(f_fill, WORK_ITEMS, fill);
 	for (unsigned i = 0; i < rounds; i++)
-		launch(f_add, n, add);
-	launch(f_sum, n, total);
+		launch(f_add, WORK_ITEMS, add);
+	launch(f_sum, 1, total);
 	check(p_cuStreamSynchronize(stream), "cuStreamSynchronize");
 	check(p_cuMemcpyDtoH_v2(&sum, result, sizeof(sum)), "cuMemcpyDtoH");
 	return sum == want;

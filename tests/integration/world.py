@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A private world for one test: its own allotd on a simulated card, its own socket and state.
+
+    class MyTest(world.World):
+        PROFILE = 'h200'
+        def test_x(self): self.run_job('--vram', '1G', '--', 'true')
+
+Everything is ended in tearDown, whatever happened.  Programs come from the build folder that the
+environment names (ALLOT_BUILD, set by meson).
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get('ALLOT_BUILD', ROOT / 'build')).resolve()
+ALLOT = str(BUILD / 'bin/allot')
+ALLOTD = str(BUILD / 'bin/allotd')
+KEEPER = str(BUILD / 'bin/allot-keeper')
+STANDIN = str(BUILD / 'demo/standin')
+GIB, MIB = 1 << 30, 1 << 20
+
+
+def until(check, seconds=10.0, pause=0.02):
+    """wait until check() is true; its last value"""
+    end = time.monotonic() + seconds
+    while True:
+        value = check()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(pause)
+
+
+def alive(pid):
+    try:
+        with open(f'/proc/{pid}/stat', encoding='latin-1') as f:
+            return f.read().rsplit(')', 1)[1].split()[0] not in ('Z', 'X')
+    except OSError:
+        return False
+
+
+class World(unittest.TestCase):
+    PROFILE = 'h200'
+    START = True
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix='allot-test.'))
+        self.socket = str(self.dir / 's')
+        self.state = str(self.dir / 'state')
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(('ALLOT_', 'CUDA_', 'LD_'))}
+        self.env.update(ALLOT_SOCKET=self.socket, HOME=str(self.dir), XDG_RUNTIME_DIR=str(self.dir), ALLOT_LOG='warn')
+        self.daemon = None
+        self.children = []
+        self.log = open(self.dir / 'log', 'a', encoding='utf-8')
+        if self.START:
+            self.start_daemon()
+
+    def tearDown(self):
+        for p in self.children:
+            if p.poll() is None:
+                p.terminate()
+        for p in self.children:
+            try:
+                p.wait(10)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                p.wait()
+            for f in (p.stdout, p.stderr):
+                if f:
+                    f.close()
+        self.stop_daemon()
+        self.log.close()
+        if os.environ.get('ALLOT_KEEP'):
+            print('kept', self.dir)
+        else:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    # ---- the daemon ----
+
+    def daemon_args(self):
+        return [ALLOTD, '--foreground', '--socket', self.socket, '--state', self.state, f'--sim={self.PROFILE}']
+
+    def start_daemon(self, *more):
+        self.daemon = subprocess.Popen([*self.daemon_args(), *more], env=self.env, stderr=self.log,
+                                       stdin=subprocess.DEVNULL)
+        self.assertTrue(until(lambda: self.cli('status', '-o', 'json').returncode == 0), self.said())
+
+    def daemon_pid(self):
+        """also of one that a keeper started"""
+        info = self.cli('doctor', '-o', 'json')
+        for item in json.loads(info.stdout or '{"items":[]}')['items']:
+            if item['check'] == 'daemon' and ' pid ' in item['found']:
+                return int(item['found'].split(' pid ')[1].split(',')[0])
+        return None
+
+    def stop_daemon(self):
+        pids = {self.daemon_pid()} if os.path.exists(self.socket) else set()
+        if self.daemon:
+            pids.add(self.daemon.pid)
+        for pid in pids - {None}:
+            try:
+                os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+        if self.daemon:
+            try:
+                self.daemon.wait(5)
+            except subprocess.TimeoutExpired:
+                self.daemon.kill()
+                self.daemon.wait()
+            self.daemon = None
+        until(lambda: not any(alive(p) for p in pids - {None}), 5)
+
+    def kill_daemon(self):
+        """as kill -9 does it, at any moment"""
+        self.daemon.kill()
+        self.daemon.wait()
+
+    def said(self):
+        self.log.flush()
+        return (self.dir / 'log').read_text(errors='replace')[-3000:]
+
+    # ---- the command line ----
+
+    def cli(self, *args, timeout=60, **env):
+        return subprocess.run([ALLOT, *map(str, args)], env={**self.env, **env}, capture_output=True, text=True,
+                              timeout=timeout, check=False, stdin=subprocess.DEVNULL)
+
+    def run_job(self, *args, **kw):
+        return self.cli('run', *args, **kw)
+
+    def start_job(self, *args, **env):
+        p = subprocess.Popen([ALLOT, 'run', *map(str, args)], env={**self.env, **env}, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        self.children.append(p)
+        return p
+
+    def items(self, verb):
+        out = self.cli(verb, '-o', 'json')
+        self.assertEqual(out.returncode, 0, out.stderr + self.said())
+        doc = json.loads(out.stdout)
+        self.assertEqual(doc['schema'], 'allot/v1')
+        return doc['items']
+
+    def ps(self, name=None):
+        return [i for i in self.items('ps') if name is None or i['name'] == name]
+
+    def status(self):
+        return self.items('status')
+
+    def held(self):
+        """bytes that the ledger has for all jobs"""
+        return sum(g['vram_held_bytes'] for g in self.status())

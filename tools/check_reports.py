@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tests/field_reports.tsv maps each row of the field reports (kinds A, B, D, E, L) to its test, or to
+the reason why none applies yet.
+
+A row is  ID <tab> test|none <tab> file:name or reason <tab> the fault in a few words.
+Every row of the kinds must be there once, every named test must exist; anything else fails.
+"""
+import pathlib
+import re
+import sys
+
+root = pathlib.Path(__file__).resolve().parent.parent
+ROWS = {'A': 29, 'B': 16, 'D': 24, 'E': 24, 'L': 5}
+wanted = {f'{kind}{n}' for kind, last in ROWS.items() for n in range(1, last + 1)}
+seen, bad, tests, reasons = set(), 0, 0, 0
+
+
+def fault(number, text):
+    global bad
+    print(f'tests/field_reports.tsv:{number}: {text}')
+    bad += 1
+
+
+for number, line in enumerate((root / 'tests/field_reports.tsv').read_text().splitlines(), 1):
+    if not line or line.startswith('#'):
+        continue
+    cells = line.split('\t')
+    if len(cells) != 4:
+        fault(number, f'{len(cells)} cells instead of 4')
+        continue
+    row, kind, what, _ = cells
+    if row not in wanted or row in seen:
+        fault(number, f'{row} is unknown or twice')
+    seen.add(row)
+    if kind == 'none':
+        reasons += 1
+        if len(what) < 20:
+            fault(number, f'{row}: "{what}" is no reason')
+        continue
+    if kind != 'test':
+        fault(number, f'{row}: "{kind}" is neither test nor none')
+        continue
+    for test in what.split(' '):
+        tests += 1
+        path, _, name = test.partition(':')
+        if not (root / path).is_file():
+            fault(number, f'{row}: {path} does not exist')
+        elif not name or not re.search(rf'\b{re.escape(name)}\b', (root / path).read_text(errors='replace')):
+            fault(number, f'{row}: {path} has no "{name}"')
+for row in sorted(wanted - seen):
+    fault(0, f'{row} is missing')
+print(f'{len(seen)} rows: {tests} tests, {reasons} with a reason, {bad} faults')
+sys.exit(1 if bad else 0)
