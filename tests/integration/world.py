@@ -157,3 +157,46 @@ class World(unittest.TestCase):
     def held(self):
         """bytes that the ledger has for all jobs"""
         return sum(g['vram_held_bytes'] for g in self.status())
+
+
+class Gpu:
+    """a real process that does with the GPU what it is told (tests/programs/gpu_shell.c)"""
+
+    PROGRAM = str(BUILD / 'tests/programs/gpu_shell')
+
+    def __init__(self, test, *options, before=(), env=None, bare=False):
+        cmd = [*before, self.PROGRAM]
+        if not bare:
+            cmd = [ALLOT, 'run', *options, '--', *cmd]
+        self.p = subprocess.Popen([str(c) for c in cmd], env=env or test.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, bufsize=1)
+        test.children.append(self.p)
+        test.addCleanup(self.p.stdin.close)
+        self.pid = None
+
+    def tell(self, line):
+        self.p.stdin.write(line + '\n')
+        self.p.stdin.flush()
+
+    def hear(self):
+        return self.p.stdout.readline().strip()
+
+    def __call__(self, line):
+        self.tell(line)
+        return self.hear()
+
+    def start(self):
+        """ready, with a context; returns itself"""
+        said = self('init')
+        assert said == 'ok', said or self.p.communicate()[1]
+        self.pid = int(self('pid').split()[1])
+        return self
+
+    def info(self):
+        free, total = map(int, self('info').split()[1:])
+        return free, total
+
+    def end(self):
+        self.tell('quit')
+        self.p.wait(10)
+        return self.p.stderr.read()
