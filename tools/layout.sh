@@ -14,5 +14,3 @@ place src/daemon/allot-sampler bin/allot-sampler
 place src/keeper/allot-keeper bin/allot-keeper
 place src/shim/liballot-cuda.so lib/liballot-cuda.so
 place src/shim/liballot-nvml.so lib/liballot-nvml.so
-place sim/cuda/libcuda.so.1 sim/libcuda.so.1
-place sim/nvml/libnvidia-ml.so.1 sim/libnvidia-ml.so.1

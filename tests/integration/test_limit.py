@@ -4,8 +4,8 @@
 import os
 import signal
 import time
-import unittest
 
+import tap
 import world
 from world import ALLOT, GIB, MIB, Gpu, alive, until
 
@@ -295,4 +295,4 @@ if __name__ == '__main__':
     if '--two' in sys.argv:
         two()
     else:
-        unittest.main()
+        tap.main()

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 
+import tap
 import world
 from world import ALLOT, GIB, STANDIN, alive, until
 
@@ -205,4 +205,4 @@ class NoDaemon(world.World):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    tap.main()
