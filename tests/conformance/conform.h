@@ -50,27 +50,30 @@ struct family {
 					      sizeof(name##_list) / sizeof(name##_list[0]) }
 
 /* every family file, once */
-#define FAMILIES(F) \
-	F(init)     \
-	F(device)   \
-	F(misc)     \
-	F(resolver) \
-	F(legacy)   \
-	F(context)  \
-	F(memory)   \
-	F(pointer)  \
-	F(copy)     \
-	F(host)     \
-	F(vmm)      \
-	F(pool)     \
-	F(array)    \
-	F(stream)   \
-	F(event)    \
-	F(module)   \
-	F(launch)   \
-	F(capture)  \
-	F(graph)    \
-	F(process)  \
+#define FAMILIES(F)     \
+	F(init)         \
+	F(device)       \
+	F(misc)         \
+	F(resolver)     \
+	F(legacy)       \
+	F(context)      \
+	F(memory)       \
+	F(pointer)      \
+	F(copy)         \
+	F(host)         \
+	F(vmm)          \
+	F(vmm_share)    \
+	F(pool)         \
+	F(array)        \
+	F(stream)       \
+	F(event)        \
+	F(module)       \
+	F(launch)       \
+	F(capture)      \
+	F(unsafe)       \
+	F(graph)        \
+	F(graph_memory) \
+	F(process)      \
 	F(nvml)
 
 #define DECLARE_FAMILY(name) extern const struct family name##_family;
