@@ -60,6 +60,13 @@ static void show(int argc, char **argv)
 	printf("variables=%d\n", n);
 }
 
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 static int spawned(int error, pid_t child)
 {
 	int status = -1;
@@ -83,7 +90,7 @@ static int spawn(const char *how, const char *program, char *const argv[], char 
 	if (strcmp(how, "posix_spawn") == 0)
 		error = posix_spawn(&child, program, NULL, &attr, argv, envp);
 	else
-		error = posix_spawnp(&child, program, NULL, &attr, argv, envp);
+		error = posix_spawnp(&child, last_part(program), NULL, &attr, argv, envp);
 	(void)posix_spawnattr_destroy(&attr);
 	return spawned(error, child);
 }
@@ -111,7 +118,7 @@ static int shell(const char *how, const char *program)
 
 static void replace(const char *how, const char *program, char *const argv[], char *const envp[])
 {
-	const char *base = strrchr(program, '/') ? strrchr(program, '/') + 1 : program;
+	const char *base = last_part(program);
 
 	if (strcmp(how, "execve") == 0)
 		execve(program, argv, envp);
