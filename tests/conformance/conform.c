@@ -78,6 +78,28 @@ static bool wanted(const struct sequence *s, const struct options *o)
 
 /* -- the child: one group ------------------------------------------------------------------- */
 
+/* a kernel's first launch may load it, and wait for that: not in the middle of a sequence */
+static CUresult warm_up(void)
+{
+	CUdeviceptr p = 0;
+	uint64_t none = 0;
+	unsigned int value = 0;
+	float a = 0;
+	void *words[] = { &p, &value, &none }, *saxpy[] = { &p, &p, &a, &none };
+	CUresult r = QUIET(cuMemAlloc_v2, &p, 8);
+	void *sum[] = { &p, &none, &p }, *spin[] = { &none };
+	const struct {
+		CUfunction f;
+		void **args;
+	} all[] = { { kern.fill, words }, { kern.add, words }, { kern.saxpy, saxpy },
+		    { kern.sum, sum },    { kern.spin, spin }, { kern.empty, NULL } };
+	for (size_t i = 0; r == CUDA_SUCCESS && i < sizeof(all) / sizeof(all[0]); i++)
+		r = QUIET(cuLaunchKernel, all[i].f, 1, 1, 1, 1, 1, 1, 0, NULL, all[i].args, NULL);
+	if (r == CUDA_SUCCESS)
+		r = QUIET(cuCtxSynchronize);
+	return r == CUDA_SUCCESS ? QUIET(cuMemFree_v2, p) : r;
+}
+
 static bool provide(unsigned int needs)
 {
 	static unsigned int have;
@@ -105,6 +127,8 @@ static bool provide(unsigned int needs)
 		};
 		for (size_t i = 0; r == CUDA_SUCCESS && i < sizeof(wants) / sizeof(wants[0]); i++)
 			r = QUIET(cuModuleGetFunction, wants[i].f, kern.module, wants[i].name);
+		if (r == CUDA_SUCCESS)
+			r = warm_up();
 		have |= KERNELS;
 	}
 	if (r != CUDA_SUCCESS)

@@ -15,6 +15,21 @@ static void show_requirements(CUarray array)
 	out_size("alignment", need.alignment);
 }
 
+/* the same array without memory of its own: only such a one tells what it would need */
+static void show_deferred(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	CUDA_ARRAY3D_DESCRIPTOR deferred = *d;
+	POISONED(CUarray, array);
+	char text[40];
+	deferred.Flags |= CUDA_ARRAY3D_DEFERRED_MAPPING;
+	CUresult r = QUIET(cuArray3DCreate_v2, &array, &deferred);
+	out_append("; deferred %s", result_text(r, text));
+	if (r == CUDA_SUCCESS) {
+		show_requirements(array);
+		QUIET(cuArrayDestroy, array);
+	}
+}
+
 static CUresult create_one(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
 	POISONED(CUarray, array);
@@ -27,6 +42,7 @@ static CUresult create_one(const CUDA_ARRAY3D_DESCRIPTOR *d)
 	if (r == CUDA_SUCCESS) {
 		show_requirements(array);
 		QUIET(cuArrayDestroy, array);
+		show_deferred(d);
 	} else {
 		HANDLE(array);
 	}
@@ -248,7 +264,8 @@ static void mipmap_levels(void)
 		CUDA_ARRAY3D_DESCRIPTOR d = { .Width = 256,
 					      .Height = 256,
 					      .Format = CU_AD_FORMAT_UNSIGNED_INT8,
-					      .NumChannels = 4 };
+					      .NumChannels = 4,
+					      .Flags = CUDA_ARRAY3D_DEFERRED_MAPPING };
 		CUDA_ARRAY_MEMORY_REQUIREMENTS need;
 		POISONED(CUmipmappedArray, mip);
 		memset(&need, 0x5a, sizeof(need));

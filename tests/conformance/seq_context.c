@@ -412,6 +412,21 @@ static void primary_flags(void)
 	CALL(cuCtxSetCurrent, NULL);
 }
 
+static void card_growth(void)
+{
+	POISONED(CUcontext, a);
+	POISONED(CUcontext, b);
+	mem_mark();
+	CALL(cuCtxCreate_v2, &a, 0, 0);
+	mem_delta("a second context");
+	CALL(cuCtxCreate_v2, &b, 0, 0);
+	mem_delta("a third");
+	CALL(cuCtxDestroy_v2, b);
+	CALL(cuCtxDestroy_v2, a);
+	CALL(cuCtxSetCurrent, conf_ctx);
+	mem_delta("both destroyed");
+}
+
 static void garbage(void)
 {
 	static uint64_t not_a_context[64];
@@ -443,5 +458,6 @@ FAMILY(context, { "context.primary", "context.primary-counts", INIT, primary_cou
        { "context.stack", "context.destroy-frees", CTX, destroy_frees },
        { "context.stack", "context.destroy-buried", CTX, destroy_buried },
        { "context.stack", "context.attach-own", CTX, attach_own },
+       { "memory.card", "context.card-growth", CTX | ALONE, card_growth },
        { "context.bad", "context.destroyed-use", INIT, destroyed_use },
        { "context.bad", "context.garbage", INIT, garbage }, );
