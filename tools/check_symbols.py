@@ -21,8 +21,9 @@ CUDA, NVML, LIBC_NAMES = "src/abi/cuda.def", "src/abi/nvml.def", "src/shim/libc.
 LIBRARIES = (
     ("src/shim/liballot-cuda.so", (CUDA, LIBC_NAMES), True),
     ("src/shim/liballot-nvml.so", (NVML,), True),
-    ("sim/cuda/libcuda.so.1", (CUDA,), False),
-    ("sim/nvml/libnvidia-ml.so.1", (NVML,), False),
+    ("sim/libcuda.so.1", (CUDA,), False),
+    ("sim/nosym/libcuda.so.1", (CUDA,), False),
+    ("sim/libnvidia-ml.so.1", (NVML,), False),
 )
 
 ENTRY = re.compile(r"[A-Z]+_[A-Z]+\((\w+)")

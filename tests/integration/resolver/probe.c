@@ -424,6 +424,72 @@ static void case_unknown_allocator(void)
 	CHECK(v2("cuMemAlloc", &got, 13000, 0, NULL) == CUDA_SUCCESS && got);
 }
 
+/* every name of the table, at several versions and flags, beside what the driver itself says */
+
+enum row_kind { PASSED, HOOKED };
+
+static const struct row {
+	const char *symbol, *api;
+	int since;
+	enum row_kind kind;
+} rows[] = {
+#define CU_PASS(symbol, api, since, stream)         { #symbol, #api, since, PASSED },
+#define CU_HOOK(symbol, api, since, stream, params) { #symbol, #api, since, HOOKED },
+#include "abi/cuda.def"
+};
+
+/* the export whose function in the driver lies at @address, if we hook it */
+static void *hook_at(void *real, const void *address)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (rows[i].kind == HOOKED && dlsym(real, rows[i].symbol) == address)
+			return dlsym(RTLD_DEFAULT, rows[i].symbol);
+	}
+	return NULL;
+}
+
+static unsigned compare_look_up(void *real, const char *api, int version, cuuint64_t flags)
+{
+	CUdriverProcAddressQueryResult status[2] = { (CUdriverProcAddressQueryResult)-1,
+						     (CUdriverProcAddressQueryResult)-1 };
+	void *got[2] = { (void *)0x5a5a, (void *)0x5a5a }, *hook;
+	CUresult result[2];
+
+	result[0] = ((lookup_fn *)dlsym(real, "cuGetProcAddress_v2"))(api, &got[0], version, flags,
+								      &status[0]);
+	result[1] =
+		((lookup_fn *)get("cuGetProcAddress_v2"))(api, &got[1], version, flags, &status[1]);
+	if (result[0] != result[1] || status[0] != status[1]) {
+		printf("%s at %d, flags %d: result %d not %d, status %d not %d\n", api, version,
+		       (int)flags, result[1], result[0], (int)status[1], (int)status[0]);
+		exit(1);
+	}
+	hook = result[0] == CUDA_SUCCESS ? hook_at(real, got[0]) : NULL;
+	if (got[1] == (hook ? hook : got[0]))
+		return result[0] == CUDA_SUCCESS && is_shim(got[1]) ? 1 : 0;
+	printf("%s at %d, flags %d: %s's in place of %s's\n", api, version, (int)flags,
+	       owner(got[1]), owner(hook ? hook : got[0]));
+	exit(1);
+}
+
+static void case_whole_table(void)
+{
+	void *real = dlmopen(LM_ID_BASE, arguments[0], RTLD_NOW);
+	unsigned n_hooked = 0;
+
+	CHECK(real && dlsym(real, "cuInit") != get("cuInit"));
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const int versions[] = { rows[i].since, 11000, 12000, 13010 };
+
+		CHECK(is_shim(get(rows[i].symbol)));
+		for (size_t v = 0; v < sizeof(versions) / sizeof(versions[0]); v++) {
+			for (cuuint64_t flags = 0; flags <= 2; flags++)
+				n_hooked += compare_look_up(real, rows[i].api, versions[v], flags);
+		}
+	}
+	CHECK(n_hooked > 100);
+}
+
 /* Many at once, and again and again */
 
 static pthread_barrier_t barrier;
@@ -535,6 +601,7 @@ static const struct {
 	{ "first_call_is_look_up", case_first_call_is_look_up, 0 },
 	{ "look_up_null", case_look_up_null, 0 },
 	{ "unknown_allocator", case_unknown_allocator, 0 },
+	{ "whole_table", case_whole_table, 1 },
 	{ "cold_start", case_cold_start, 0 },
 	{ "dlclose", case_dlclose, 0 },
 	{ "constructor", case_constructor, 0 },

@@ -19,6 +19,7 @@ import tap  # noqa: E402  (lies beside the folder)
 RTLD_LAZY, RTLD_NOW, RTLD_GLOBAL, RTLD_DEEPBIND, RTLD_NODELETE = 1, 2, 0x100, 8, 0x1000
 HERE = pathlib.Path(os.environ["RESOLVER_BUILD"])
 SHIM = pathlib.Path(os.environ["ALLOT_SHIM"])
+SIM = pathlib.Path(os.environ["ALLOT_SIM"])
 NVML = pathlib.Path(os.environ["ALLOT_SHIM_NVML"])
 
 
@@ -241,6 +242,19 @@ class Resolver(unittest.TestCase):
         self.probe("look_ups", path=[self.driver(9013, "plt")])
         self.probe("first_call_is_look_up", path=[self.driver(9013, "plt")])
         self.probe("cold_start", path=[self.driver(9013, "plt")])
+
+    def test_d4_d10_whole_table_on_the_simulator(self):
+        """with and without -Bsymbolic: each name as the simulator itself would answer, or ours"""
+        for sim in (SIM, SIM / "nosym"):
+            with self.subTest(sim=sim):
+                self.probe("whole_table", sim / "libcuda.so.1", path=[sim],
+                           ALLOT_SIM_DIR=str(self.folder))
+
+    def test_d23_every_spelling_on_the_simulator(self):
+        for name in ("libcuda.so.1", "libcuda.so", "libcuda.so.580.95.05", SIM / "libcuda.so.1"):
+            with self.subTest(name=name):
+                self.probe("every_handle", path=[SIM], ALLOT_SIM_DIR=str(self.folder))
+                self.probe("dlclose", path=[SIM], ALLOT_SIM_DIR=str(self.folder))
 
     def test_d4_ptsz_without_flags(self):
         self.probe("ptsz_without_flags")
