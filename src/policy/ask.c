@@ -104,7 +104,7 @@ static enum ledger_result ask_at_once(struct ledger *l, struct ticket *t, uint64
 	return t->grant.result = LEDGER_OK;
 }
 
-/* may take its place among those who wait; NULL: *ret was answered */
+/* may take its place among those who wait */
 static enum ledger_result ask_in_line(struct ledger *l, struct ticket *t, uint64_t now_ns)
 {
 	struct ledger_process *p = t->account->process;
@@ -140,13 +140,13 @@ static enum ledger_result ask(struct ledger *l, struct ledger_process *p, unsign
 			      struct ledger_grant *ret)
 {
 	struct account *a = process_account(p, slot);
-	enum ledger_result result = LEDGER_NO_LEASE;
+	enum ledger_result result;
 	struct ticket *t;
 
 	memset(ret, 0, sizeof(*ret));
 	ret->result = LEDGER_NO_LEASE;
 	if (!a || p->state != LEDGER_ATTACHED)
-		return result;
+		return LEDGER_NO_LEASE;
 	t = malloc(sizeof(*t));
 	if (!t) {
 		grant_fill(l, a, ret);
@@ -160,7 +160,11 @@ static enum ledger_result ask(struct ledger *l, struct ledger_process *p, unsign
 	t->deadline_ns = size_sat_add(now_ns, p->job->may_wait ? p->job->when_full_ns : 0);
 	if ((flags & LEDGER_NO_WAIT) || !p->job->may_wait)
 		result = ask_at_once(l, t, now_ns);
-	if (result == LEDGER_NO_LEASE || (result == LEDGER_OVER_LIMIT && !(flags & LEDGER_NO_WAIT)))
+	else
+		result = ask_in_line(l, t, now_ns);
+	/* --when-full fail is about room: a figure that is being measured is waited for all the
+	 * same */
+	if (result == LEDGER_OVER_LIMIT && !(flags & LEDGER_NO_WAIT) && !p->job->may_wait)
 		result = ask_in_line(l, t, now_ns);
 	*ret = t->grant;
 	ret->result = result;

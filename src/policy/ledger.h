@@ -83,12 +83,17 @@ struct ledger;
 struct ledger_job;
 struct ledger_process;
 
-/* the credit words; @owner is the process's; slot counts the GPUs of its lease */
+/*
+ * The credit words; @owner is the process's; slot counts the GPUs of its lease.  Every access is
+ * sequentially consistent (wire/page.h): set_wanted is followed by a peek, and a call_back where
+ * that is not 0.  A process without a page answers 0 and ignores the rest.  The page stays until
+ * ledger_process_free.
+ */
 struct credit_ops {
 	uint64_t (*peek)(void *owner, unsigned slot);
 	uint64_t (*call_back)(void *owner, unsigned slot); /* exchange with 0 */
 	void (*add)(void *owner, unsigned slot, uint64_t bytes);
-	void (*set_wanted)(void *owner, unsigned slot, bool wanted); /* before a call_back */
+	void (*set_wanted)(void *owner, unsigned slot, bool wanted);
 	void (*set_granted)(void *owner, unsigned slot,
 			    uint64_t bytes); /* the copy for a restart */
 };
@@ -288,7 +293,12 @@ int ledger_process_restore(struct ledger *l, struct ledger_job *j, int pid, void
 /** ledger_process_attach - a detached process has a connection again (with its old page) */
 void ledger_process_attach(struct ledger *l, struct ledger_process *p, uint64_t now_ns);
 
-/** ledger_process_detach - its last connection closed, its pidfd is alive; waiting asks end */
+/**
+ * ledger_process_detach - its last connection closed, its pidfd is alive
+ *
+ * Waiting asks end silently; contexts that were being made stay charged by estimate and are not
+ * asked about any more (ledger_context_done is -EINVAL then).
+ */
 void ledger_process_detach(struct ledger *l, struct ledger_process *p, uint64_t now_ns);
 
 /**

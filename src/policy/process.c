@@ -55,6 +55,10 @@ int ledger_process_restore(struct ledger *l, struct ledger_job *j, int pid, void
 		/* the page may say otherwise, from before */
 		l->ops.set_wanted(owner, i, a->wanted);
 		account_set_granted(l, a, size_min(claim_bytes[i], lease_left(a->lease)), now_ns);
+		/* who holds memory has a context: charged as known, until NVML tells */
+		a->seen = a->granted > 0;
+		a->overhead = a->seen ? a->lease->gpu->context_bytes : 0;
+		account_update(a, now_ns);
 		account_unsettle(a, now_ns);
 	}
 	*ret = p;
