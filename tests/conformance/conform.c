@@ -48,6 +48,7 @@ struct group {
 	int sequences;
 	pid_t pid;
 	int died;
+	bool broken; /* it ended outside of any sequence */
 	off_t last_size;
 	double last_growth_s;
 	char restart_after[128];
@@ -256,8 +257,10 @@ static bool note_death(struct group *g, const char *path, int status)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return false;
 	g->died++;
-	if (!unfinished(path, g->restart_after, sizeof(g->restart_after)))
+	if (!unfinished(path, g->restart_after, sizeof(g->restart_after))) {
+		g->broken = true;
 		return false;
+	}
 	f = fopen(path, "ae");
 	if (!f)
 		return false;
@@ -334,7 +337,7 @@ static int run_parent(const struct options *o)
 {
 	static struct group groups[GROUPS_MAX];
 	double begin_s = now_s();
-	int count = collect_groups(groups, o), sequences = 0, died = 0;
+	int count = collect_groups(groups, o), sequences = 0, died = 0, broken = 0;
 	if (mkdir(o->out, 0755) != 0 && errno != EEXIST) {
 		fprintf(stderr, "conform: %s: %s\n", o->out, strerror(errno));
 		return 3;
@@ -344,13 +347,14 @@ static int run_parent(const struct options *o)
 	for (int i = 0; i < count; i++) {
 		sequences += groups[i].sequences;
 		died += groups[i].died;
+		broken += groups[i].broken;
 		if (groups[i].died)
 			printf("%s: a sequence ended its process %d time(s)\n", groups[i].name,
 			       groups[i].died);
 	}
 	printf("%d sequences in %d groups, %d deaths, %.1f s\n", sequences, count, died,
 	       now_s() - begin_s);
-	return sequences ? 0 : 1;
+	return sequences && !broken ? 0 : 1;
 }
 
 static const struct option long_options[] = {
