@@ -18,6 +18,7 @@
 /* what env_get publishes, with the room that reading needs (not on a stranger's stack) */
 struct env_page {
 	struct shim_env env;
+	bool clobbered; /* what the kernel shows is no environment any more */
 	char chunk[4096];
 	char line[LINE_MAX_BYTES];
 };
@@ -55,9 +56,13 @@ static void take_preload(struct shim_env *env, const char *value)
 	}
 }
 
-static void take_line(struct shim_env *env, const char *line)
+static void take_line(struct env_page *page, const char *line)
 {
-	if (str_starts_with(line, "ALLOT_SOCKET=") && !env->in_job) {
+	struct shim_env *env = &page->env;
+
+	if (!strchr(line, '='))
+		page->clobbered = true;
+	else if (str_starts_with(line, "ALLOT_SOCKET=") && !env->in_job) {
 		/* one too long for a socket address names none: in a job, and not to be reached */
 		env->in_job = line[13] != '\0';
 		if (!str_copy(env->socket, sizeof(env->socket), line + 13))
@@ -69,12 +74,12 @@ static void take_line(struct shim_env *env, const char *line)
 	}
 }
 
-static void take_getenv(struct shim_env *env, char *line, const char *name)
+static void take_getenv(struct env_page *page, const char *name)
 {
 	const char *value = secure_getenv(name);
 
-	if (value && str_print(line, LINE_MAX_BYTES, "%s=%s", name, value))
-		take_line(env, line);
+	if (value && str_print(page->line, LINE_MAX_BYTES, "%s=%s", name, value))
+		take_line(page, page->line);
 }
 
 static int read_environ(struct env_page *page)
@@ -97,14 +102,14 @@ static int read_environ(struct env_page *page)
 				page->line[used++] = c;
 			if (c == '\0') {
 				page->line[used - 1] = '\0';
-				take_line(&page->env, page->line);
+				take_line(page, page->line);
 				used = 0;
 			}
 		}
 	}
 	if (used) {
 		page->line[used] = '\0';
-		take_line(&page->env, page->line);
+		take_line(page, page->line);
 	}
 	(void)close(fd); /* read only: nothing to lose */
 	return 0;
@@ -135,10 +140,10 @@ static void env_fill(struct env_page *page)
 	if (!str_copy(env->self, sizeof(env->self), env_self()))
 		env->self[0] = '\0';
 	find_sibling(env);
-	if (read_environ(page) < 0) {
-		take_getenv(env, page->line, "ALLOT_SOCKET");
-		take_getenv(env, page->line, "ALLOT_LOG");
-		take_getenv(env, page->line, "LD_PRELOAD");
+	if (read_environ(page) < 0 || (page->clobbered && !env->in_job)) {
+		take_getenv(page, "ALLOT_SOCKET");
+		take_getenv(page, "ALLOT_LOG");
+		take_getenv(page, "LD_PRELOAD");
 	}
 }
 

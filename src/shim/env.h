@@ -6,7 +6,8 @@
  * What this process was started with, and where our own library lies.
  *
  * Read once, at the first question, from /proc/self/environ: what the program has since done to
- * its environment does not count. Where that file cannot be read, secure_getenv is asked. Read
+ * its environment does not count. Where that file cannot be read, or shows what setproctitle wrote
+ * over it (servers and workers do that at their start), secure_getenv is asked. Read
  * into a page of its own that is published by one store: no lock, no heap, and so also usable in a
  * child of vfork; threads that come together read twice and keep one.
  */

@@ -140,8 +140,10 @@ static CUresult substitute(const char *name, void **pfn, cuuint64_t flags, bool 
 		return CUDA_SUCCESS;
 	}
 	/* a driver that is not linked -Bsymbolic answers with our exports by itself */
-	if (!is_hooked_api(name) || elf_map_of(*pfn) == elf_map_of(&procaddr_index))
+	if (!is_hooked_api(name) || elf_map_of(*pfn) == elf_map_of(&procaddr_index)) {
+		say_debug("%s is not in allot's table: passed on", name);
 		return CUDA_SUCCESS;
+	}
 	*pfn = NULL;
 	if (status)
 		*status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;

@@ -60,6 +60,23 @@ static void show(int argc, char **argv)
 	printf("variables=%d\n", n);
 }
 
+/* As setproctitle does it: the variables move to the heap, the title goes over where they were. */
+static void clobber(void)
+{
+	char **copy = calloc(1000, sizeof(*copy)), *first = environ[0];
+	size_t n = 0, bytes = 0;
+
+	if (!copy || !first)
+		exit(2);
+	for (char **e = environ; *e && n < 999; e++) {
+		bytes += strlen(*e) + 1;
+		copy[n++] = strdup(*e);
+	}
+	memset(first, 0, bytes);
+	memcpy(first, "a title", bytes < 8 ? bytes : 8);
+	environ = copy;
+}
+
 static const char *last_part(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -156,10 +173,14 @@ int main(int argc, char **argv)
 	}
 	if (argc != 4)
 		return 2;
+	if (strcmp(argv[2], "clobbered") == 0)
+		clobber();
 	envp = environment(argv[2]);
 	if (strcmp(argv[2], "unset") == 0) {
 		unsetenv("LD_PRELOAD");
 		envp = environ;
+	} else if (strcmp(argv[2], "clobbered") == 0) {
+		envp = bare_environment; /* and environ as it is */
 	} else {
 		environ = (char **)(envp ? envp : no_environment);
 	}

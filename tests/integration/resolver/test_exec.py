@@ -31,6 +31,7 @@ EXPECTED = {
     "whole": (PRELOAD, "-"), "empty": (PRELOAD, "-"), "bare": (PRELOAD, "kept"),
     "other": (PRELOAD + ":libm.so.6", "kept"), "socket": (PRELOAD, "kept"),
     "many": (PRELOAD, "kept"), "unset": (PRELOAD, "-"), "null": (PRELOAD, "-"),
+    "clobbered": (PRELOAD, "kept"),
 }
 
 
@@ -74,6 +75,12 @@ class Exec(unittest.TestCase):
         for how in ("execve", "execveat", "posix_spawn"):
             with self.subTest(how=how):
                 self.in_job(how, "null", "one two ")
+
+    def test_after_setproctitle(self):
+        """the kernel's copy of the environment is gone: the program's own still tells"""
+        for how in ("execve", "posix_spawn"):
+            with self.subTest(how=how):
+                self.in_job(how, "clobbered", "one two ")
 
     def test_search_without_path(self):
         """where PATH is gone, the search goes through /bin and /usr/bin; ours changes nothing"""
