@@ -2,6 +2,7 @@
 /*
  * A library of a program's own: it has a function named like one of the driver's, looks things up
  * from where it stands, and opens libraries by its own RUNPATH. With -DSECOND: what it opens.
+ * With -DEAGER: a library that calls the driver from its constructor.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -13,6 +14,23 @@ EXPORT int second_answer(void);
 EXPORT int second_answer(void)
 {
 	return 22;
+}
+#elif defined(EAGER)
+static int answer = -1;
+
+/* calls the driver while the dynamic linker, which opens us, holds its lock */
+__attribute__((constructor)) static void call_driver(void)
+{
+	int (*get_version)(int *) = (int (*)(int *))dlsym(RTLD_DEFAULT, "cuDriverGetVersion");
+
+	if (!get_version || get_version(&answer) != 0)
+		answer = -2;
+}
+
+EXPORT int eager_answer(void);
+EXPORT int eager_answer(void)
+{
+	return answer;
 }
 #else
 EXPORT int cuMemCreate(void);

@@ -525,6 +525,31 @@ static void case_cold_start(void)
 	CHECK(failures == 0);
 }
 
+static void *open_eager(void *arg)
+{
+	void *plugin;
+
+	pthread_barrier_wait(&barrier);
+	plugin = dlopen(arg, RTLD_NOW);
+	if (!plugin || ((int (*)(void))dlsym(plugin, "eager_answer"))() <= 1)
+		failures++;
+	return NULL;
+}
+
+/* one thread opens the driver, another calls it from within the linker: neither waits for ever */
+static void case_constructor_in_another_thread(void)
+{
+	pthread_t eager, first;
+
+	thread_launch = get("cuLaunchKernel");
+	thread_lookup = get("cuGetProcAddress");
+	CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
+	CHECK(pthread_create(&eager, NULL, open_eager, arguments[0]) == 0);
+	CHECK(pthread_create(&first, NULL, first_call, NULL) == 0);
+	CHECK(pthread_join(eager, NULL) == 0 && pthread_join(first, NULL) == 0);
+	CHECK(failures == 0);
+}
+
 static void case_dlclose(void)
 {
 	void *handle = driver(), *version = dlsym(handle, "cuDriverGetVersion");
@@ -603,6 +628,7 @@ static const struct {
 	{ "unknown_allocator", case_unknown_allocator, 0 },
 	{ "whole_table", case_whole_table, 1 },
 	{ "cold_start", case_cold_start, 0 },
+	{ "constructor_in_another_thread", case_constructor_in_another_thread, 1 },
 	{ "dlclose", case_dlclose, 0 },
 	{ "constructor", case_constructor, 0 },
 	{ "fork", case_fork, 0 },

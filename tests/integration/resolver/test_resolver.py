@@ -230,6 +230,10 @@ class Resolver(unittest.TestCase):
     def test_d2_constructor_of_the_driver(self):
         self.probe("constructor", path=[self.driver(9012, "constructor")])
 
+    def test_d15_constructor_of_a_library_in_another_thread(self):
+        for _ in range(20):
+            self.probe("constructor_in_another_thread", HERE / "eager.so")
+
     def test_fork(self):
         self.probe("fork")
 
