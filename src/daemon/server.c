@@ -152,6 +152,15 @@ static int open_store(struct daemon *d, struct err *err)
 	return store_open(d->instance.state_dir, boot_id, &d->store, err);
 }
 
+/* a full disk, and a reader that is gone, are errors of the call that met them */
+static void ignore_signals(void)
+{
+	static const int signals[] = { SIGPIPE, SIGXFSZ, SIGHUP };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(signals); i++)
+		(void)signal(signals[i], SIG_IGN); /* cannot fail for these */
+}
+
 /* the loop ends, the jobs go on: they are found again by the next allotd */
 static int make_loop(struct daemon *d)
 {
@@ -220,6 +229,7 @@ struct daemon *server_new(const struct server_options *options, struct err *err)
 	d->instance.state_lock = d->instance.socket_lock = -1;
 	registry_init(&d->registry);
 	raise_descriptor_limit();
+	ignore_signals();
 	if (build(d, options, err) < 0)
 		return server_free(d);
 	return d;

@@ -314,6 +314,7 @@ class World(unittest.TestCase):
         got = os.read(ready, 1)
         os.close(ready)
         if not got:
+            self.daemon.wait(10)
             self.fail(self.log_text())
 
     def log_text(self):
@@ -415,13 +416,6 @@ class World(unittest.TestCase):
 
 def limit_files(count):
     return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
-
-
-def limit_file_size(count):
-    def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (count, count))
-    return limit
 
 
 def raw_socket(path):
