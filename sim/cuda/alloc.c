@@ -90,7 +90,7 @@ static bool can_free(const struct sim_alloc *alloc, CUdeviceptr dptr)
 	if (!alloc || alloc->base != dptr || alloc->is_freed)
 		return false;
 	return alloc->kind == SIM_ALLOC_DEVICE || alloc->kind == SIM_ALLOC_MANAGED ||
-	       alloc->kind == SIM_ALLOC_POOL;
+	       alloc->kind == SIM_ALLOC_POOL || alloc->kind == SIM_ALLOC_GRAPH;
 }
 
 static CUresult mem_free(CUcontext ctx, CUdeviceptr dptr)
@@ -114,6 +114,8 @@ static CUresult mem_free(CUcontext ctx, CUdeviceptr dptr)
 	alloc = sim_alloc_find(dptr);
 	if (!can_free(alloc, dptr))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (alloc->kind == SIM_ALLOC_GRAPH)
+		return sim_exec_graph_free(alloc);
 	sim_range_end(alloc);
 	sim_pool_sync_point(owner->device);
 	return CUDA_SUCCESS;

@@ -347,8 +347,10 @@ CUresult cuCtxDisablePeerAccess(CUcontext peerContext)
 
 static CUresult synchronize(CUcontext ctx)
 {
-	CUresult result = sim_exec_ctx_sync(ctx);
+	CUresult result = sim_exec_ctx_may_sync(ctx);
 
+	if (!result)
+		result = sim_exec_ctx_sync(ctx);
 	if (!result)
 		sim_pool_sync_point(ctx->device);
 	return result;

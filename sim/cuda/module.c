@@ -83,7 +83,7 @@ static CUresult make_globals(CUmodule module)
 
 		global->declared = &ptx->globals[i];
 		r = sim_alloc_new(module->ctx, size_max(global->declared->bytes, 1),
-				  SIM_ALLOC_MODULE, SIM_USE_MODULE, &global->alloc);
+				  SIM_ALLOC_MODULE, SIM_USE_ALLOC, &global->alloc);
 		if (r != CUDA_SUCCESS)
 			return r;
 		global->alloc->owner = module;

@@ -108,6 +108,8 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool is_per_thread
 		return sim_exec_capture_free(stream, is_per_thread, dptr);
 	if (!alloc || alloc->base != dptr)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (alloc->kind == SIM_ALLOC_GRAPH)
+		return sim_exec_graph_free(alloc);
 	if (alloc->kind != SIM_ALLOC_POOL)
 		return free_other(alloc, info.ctx);
 	pool_give_back(alloc, info.id, info.tail_ns);

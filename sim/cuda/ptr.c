@@ -76,9 +76,11 @@ void sim_range_end(struct sim_alloc *alloc)
 	case SIM_ALLOC_RESERVED:
 		range_free(alloc);
 		break;
+	case SIM_ALLOC_GRAPH:
+		(void)sim_exec_graph_free(alloc); /* one that is not in use ends with its node */
+		break;
 	case SIM_ALLOC_DEVICE:
 	case SIM_ALLOC_MANAGED:
-	case SIM_ALLOC_GRAPH:
 	case SIM_ALLOC_MODULE:
 	case SIM_ALLOC_ARRAY:
 		sim_alloc_free(alloc);

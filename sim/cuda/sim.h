@@ -197,6 +197,13 @@ CUresult sim_exec_capture_alloc(CUstream stream, bool is_per_thread, struct sim_
 /** sim_exec_capture_free - cuMemFreeAsync on a capturing stream: add a node */
 CUresult sim_exec_capture_free(CUstream stream, bool is_per_thread, CUdeviceptr ptr);
 
+/** sim_exec_graph_free - cuMemFree(Async) of a SIM_ALLOC_GRAPH; INVALID_VALUE if not in use */
+struct sim_alloc;
+CUresult sim_exec_graph_free(struct sim_alloc *alloc);
+
+/** sim_exec_ctx_may_sync - a wait for the whole of @ctx: refused, and its captures end, if it has any */
+CUresult sim_exec_ctx_may_sync(CUcontext ctx);
+
 /** sim_exec_unsafe_call - a call that a GLOBAL capture forbids; invalidates it, and says so */
 CUresult sim_exec_unsafe_call(void);
 
