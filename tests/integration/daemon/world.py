@@ -6,6 +6,7 @@ plays a shim, or really allocates from the simulated driver.  Actors fork furthe
 parents and children are what the kernel says they are.
 """
 import ctypes
+import fcntl
 import mmap
 import multiprocessing.connection as mpc
 import os
@@ -155,6 +156,17 @@ class Body:
 
     def need(self, count, conn="main", timeout=5.0, slot=0, kind=1, flags=0):
         return self.call("NEED", conn, timeout=timeout, slot=slot, kind=kind, bytes=count, flags=flags)
+
+    def attach_false(self, kind):
+        """with something that is no page of allotd's"""
+        fd = os.open("/dev/null", os.O_RDWR) if kind == "null" else os.memfd_create(
+            "false", os.MFD_ALLOW_SEALING)
+        if kind != "null":
+            os.ftruncate(fd, 100 if kind == "small" else 4096)
+        if kind in ("small", "marks"):
+            fcntl.fcntl(fd, 1033, 0x2 | 0x4)  # F_ADD_SEALS, shrink and grow
+        self.page_fd = fd
+        return self.attach(with_page=True)
 
     # -- a program of the simulated driver
     def cuda(self, folder):
