@@ -119,7 +119,7 @@ void account_give(struct charge charge)
 	s = &page->slot[charge.slot];
 	atomic_fetch_add(&s->credit_bytes, charge.bytes);
 	if (atomic_load(&s->wanted))
-		attach_ring();
+		attach_ring((uint32_t)charge.slot);
 }
 
 struct charge account_split(struct charge *charge, uint64_t bytes)

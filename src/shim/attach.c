@@ -245,15 +245,22 @@ static uint64_t answer_ns(const struct attach_region *r)
 	return grace > ANSWER_MIN_NS ? grace : ANSWER_MIN_NS;
 }
 
-/* ATTACH and its answer on a fresh connection; the latch is held */
+/*
+ * ATTACH and its answer on a fresh connection; the latch is held.
+ *
+ * The page goes along when allotd may have forgotten us: it is another process than before, or we
+ * have no other connection.  Where the host closed the page's descriptor, a stream above 0 says
+ * that we are the process that allotd knows, and not one that was executed in its place.
+ */
 static int say_attach(struct attach_region *r, struct attach_conn *c, int sock, pid_t server,
 		      struct err *err)
 {
 	bool alone = server != r->server || atomic_load(&r->n_open) == 1;
 	int page = alone ? owned_fd_get(&r->page_fd) : -1;
+	bool first = page >= 0 || !atomic_load(&r->has_lease);
 	struct wire_attach ask = { .role = (uint32_t)attach_role,
 				   .flags = page >= 0 ? WIRE_ATTACH_HAS_PAGE : 0,
-				   .stream = alone ? 0 : c->index + 1 };
+				   .stream = first ? 0 : c->index + 1 };
 	struct packet in;
 	int e = packet_send(sock, WIRE_ATTACH, ++c->next_id, &ask, page);
 
@@ -620,9 +627,10 @@ void attach_hint(unsigned type, const void *payload)
 	errno = saved_errno;
 }
 
-/* the doorbell was closed by the host: a new attach brings another and shows that we are here */
-static void reattach(struct attach_region *r)
+/* the doorbell was closed by the host: a new attach brings another; meanwhile, in words */
+static void reattach(struct attach_region *r, uint32_t slot)
 {
+	struct wire_settle settle = { .slot = slot };
 	uint64_t last = atomic_load(&r->reattached_ns), now = clock_now_ns();
 	struct attach_conn *c;
 
@@ -631,10 +639,11 @@ static void reattach(struct attach_region *r)
 		return;
 	while ((c = conn_find_idle(r)))
 		conn_drop(r, c);
-	(void)call_quietly(NULL, NULL, ATTACH_NO_WAIT, NULL);
+	if (call_quietly(NULL, NULL, ATTACH_NO_WAIT, NULL) == 0)
+		attach_hint(WIRE_SETTLE, &settle);
 }
 
-void attach_ring(void)
+void attach_ring(uint32_t slot)
 {
 	struct attach_region *r = atomic_load_explicit(&attach_shared_memory, memory_order_acquire);
 	int saved_errno = errno;
@@ -656,6 +665,6 @@ void attach_ring(void)
 	}
 	pthread_mutex_unlock(&r->bell_lock);
 	if (!rung)
-		reattach(r);
+		reattach(r, slot);
 	errno = saved_errno;
 }

@@ -85,8 +85,8 @@ int attach_next(struct attach_conn *conn, unsigned type, const void *payload, un
 		void *ret, struct err *err);
 void attach_release(struct attach_conn *conn);
 
-/** attach_ring - tell allotd that credit came back which somebody wants.  Never waits */
-void attach_ring(void);
+/** attach_ring - tell allotd that credit came back in @slot which somebody wants.  Never waits */
+void attach_ring(uint32_t slot);
 
 /* The credit page, for the fast path: two loads.  NULL: not attached (or just forked). */
 struct attach_shared {
