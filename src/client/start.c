@@ -27,11 +27,12 @@
 int daemon_command_default(struct daemon_command *ret, struct err *err)
 {
 	static const char *const candidates[] = { "allotd", "../daemon/allotd", NULL };
+	static const char words[] = "allotd\0--user"; /* root's own, too, is not the service */
 
 	if (paths_beside(candidates, ret->exe, sizeof(ret->exe)) < 0)
 		return err_set(err, -ENOENT, "no allotd beside this program: install allot whole");
-	memcpy(ret->args, "allotd", sizeof("allotd"));
-	ret->args_len = sizeof("allotd");
+	memcpy(ret->args, words, sizeof(words));
+	ret->args_len = sizeof(words);
 	return 0;
 }
 
