@@ -369,6 +369,9 @@ int main(void)
 	if (!p_##name)                              \
 		return 1;
 	CALLS(FIND)
+	/* read no further than the line: what comes behind "exec" is for the next program */
+	if (setvbuf(stdin, NULL, _IONBF, 0) != 0)
+		return 1;
 	while (fgets(line, sizeof(line), stdin)) {
 		char *words[MAX_WORDS + 1];
 		unsigned n = split(line, words);
