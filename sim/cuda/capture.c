@@ -72,7 +72,7 @@ struct capture *capture_find(unsigned long long id)
 {
 	struct capture *capture;
 
-	list_for_each(capture, &captures, node) {
+	list_for_each (capture, &captures, node) {
 		if (capture->id == id)
 			return capture;
 	}
@@ -102,8 +102,8 @@ CUresult capture_check_legacy(CUstream stream)
 
 	if (list_is_empty(&captures) || stream->kind != STREAM_LEGACY)
 		return CUDA_SUCCESS;
-	list_for_each(capture, &captures, node) {
-		list_for_each(s, &capture->streams, capture_node) {
+	list_for_each (capture, &captures, node) {
+		list_for_each (s, &capture->streams, capture_node) {
 			if (s->ctx != stream->ctx || !stream_is_blocking(s))
 				continue;
 			capture->is_invalid = true;
@@ -119,8 +119,8 @@ CUresult sim_exec_ctx_may_sync(CUcontext ctx)
 	struct capture *capture;
 	CUstream s;
 
-	list_for_each(capture, &captures, node) {
-		list_for_each(s, &capture->streams, capture_node) {
+	list_for_each (capture, &captures, node) {
+		list_for_each (s, &capture->streams, capture_node) {
 			if (s->ctx != ctx)
 				continue;
 			capture->is_invalid = true;
@@ -147,7 +147,7 @@ CUresult sim_exec_unsafe_call(void)
 
 	if (list_is_empty(&captures) || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_SUCCESS;
-	list_for_each(capture, &captures, node) {
+	list_for_each (capture, &captures, node) {
 		if (!forbids(capture))
 			continue;
 		capture->is_invalid = true;
@@ -160,9 +160,9 @@ CUresult capture_exchange_mode(CUstreamCaptureMode *mode)
 {
 	CUstreamCaptureMode old = thread_mode;
 
-	if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+	if (!mode)
 		return CUDA_ERROR_INVALID_VALUE;
-	thread_mode = *mode;
+	thread_mode = *mode; /* measured: nonsense is taken and handed back later */
 	*mode = old;
 	return CUDA_SUCCESS;
 }
@@ -267,7 +267,7 @@ static bool is_unjoined(const struct capture *capture)
 {
 	CUstream stream;
 
-	list_for_each(stream, &capture->streams, capture_node) {
+	list_for_each (stream, &capture->streams, capture_node) {
 		for (size_t i = 0; stream != capture->origin && i < stream->deps.count; i++) {
 			CUgraphNode node = stream->deps.nodes[i];
 
@@ -278,14 +278,14 @@ static bool is_unjoined(const struct capture *capture)
 	return false;
 }
 
+/* whatever comes out, the capture is over; without a place for the graph that goes too */
 CUresult capture_end(CUstream stream, CUgraph *ret)
 {
 	struct capture *capture = stream->capture;
 	CUresult r = CUDA_SUCCESS;
 
-	if (!ret)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret = NULL;
+	if (ret)
+		*ret = NULL;
 	if (!capture)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	if (capture->origin != stream) {
@@ -293,12 +293,12 @@ CUresult capture_end(CUstream stream, CUgraph *ret)
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
 	}
 	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread_id != thread_id())
-		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-	if (capture->is_invalid)
+		r = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+	else if (capture->is_invalid)
 		r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	else if (is_unjoined(capture))
 		r = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-	if (r == CUDA_SUCCESS) {
+	if (r == CUDA_SUCCESS && ret) {
 		*ret = capture->graph;
 		capture->owns_graph = false;
 	}

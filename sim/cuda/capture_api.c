@@ -37,8 +37,8 @@ STREAM_TWINS(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz,
 	      CUstreamCaptureMode mode),
 	     SIM_CTX | SIM_LOCK,
 	     begin_to_graph(call.ctx, hStream, dflt, hGraph, dependencies, numDependencies, mode),
-	     "%p, %p, %p, %p, %zu, %d", (void *)hStream, (void *)hGraph,
-	     (const void *)dependencies, (const void *)dependencyData, numDependencies, (int)mode)
+	     "%p, %p, %p, %p, %zu, %d", (void *)hStream, (void *)hGraph, (const void *)dependencies,
+	     (const void *)dependencyData, numDependencies, (int)mode)
 
 static CUresult end(CUcontext ctx, CUstream handle, enum stream_default dflt, CUgraph *ret)
 {
@@ -59,7 +59,7 @@ static CUresult check_question(CUstream stream)
 
 	if (stream->kind != STREAM_LEGACY)
 		return CUDA_SUCCESS;
-	list_for_each(s, &stream->ctx->exec->streams, node) {
+	list_for_each (s, &stream->ctx->exec->streams, node) {
 		if (s->capture && stream_is_blocking(s))
 			return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
@@ -70,8 +70,8 @@ static CUstreamCaptureStatus status_of(CUstream stream)
 {
 	if (!stream->capture)
 		return CU_STREAM_CAPTURE_STATUS_NONE;
-	return stream->capture->is_invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED :
-					     CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	return stream->capture->is_invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+					   : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 struct answer {
@@ -149,8 +149,8 @@ STREAM_TWINS(cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz,
 	     "%p, %p, %p, %p", (void *)hStream, (void *)captureStatus_out, (void *)id_out,
 	     (void *)graph_out)
 
-static CUresult update(CUcontext ctx, CUstream handle, enum stream_default dflt,
-		       CUgraphNode *nodes, size_t count, unsigned flags)
+static CUresult update(CUcontext ctx, CUstream handle, enum stream_default dflt, CUgraphNode *nodes,
+		       size_t count, unsigned flags)
 {
 	CUstream stream;
 	CUresult r = stream_get(ctx, handle, dflt, &stream);
@@ -192,8 +192,10 @@ STREAM_TWINS(cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependen
 	     (const void *)dependencyData, numDependencies, flags)
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-SIM_ENTRY(cuThreadExchangeStreamCaptureMode, SIM_LOCK, capture_exchange_mode(mode), "%p",
-	  (void *)mode)
+{
+	return SIM_CALL(cuThreadExchangeStreamCaptureMode, SIM_LOCK, capture_exchange_mode(mode),
+			"%p", (void *)mode);
+}
 
 /* Allocations in stream order, where the stream captures. */
 
@@ -231,7 +233,7 @@ CUresult sim_exec_capture_free(CUstream handle, bool is_per_thread, CUdeviceptr 
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!graph_mem_find(ptr))
+	if (!graph_mem_find(ptr) || graph_mem_find(ptr)->has_free_node)
 		return CUDA_ERROR_INVALID_VALUE;
 	return capture_op(stream, &op);
 }

@@ -12,7 +12,8 @@
 /* what a copy turns out to be, once its addresses are looked at */
 struct copy_plan {
 	unsigned char *src, *dst;
-	size_t src_pitch, dst_pitch, src_slice, dst_slice; /* bytes from row to row, layer to layer */
+	size_t src_pitch, dst_pitch, src_slice,
+		dst_slice; /* bytes from row to row, layer to layer */
 	size_t width, height, depth;
 	struct sim_device *src_device, *dst_device; /* NULL: host memory */
 	bool src_pageable, dst_pageable;            /* host memory that the driver does not know */
@@ -29,7 +30,8 @@ CUresult copy_plan(const CUDA_MEMCPY3D *what, struct copy_plan *ret);
 void copy_run(const struct copy_plan *plan);
 
 /** copy_duration_ns - what it takes on an idle device, and on which lane */
-uint64_t copy_duration_ns(CUcontext ctx, const struct copy_plan *plan, enum timeline_lane *ret_lane);
+uint64_t copy_duration_ns(CUcontext ctx, const struct copy_plan *plan,
+			  enum timeline_lane *ret_lane);
 
 /** set_check - the same for memsets */
 CUresult set_check(const CUDA_MEMSET_NODE_PARAMS_v2 *set);

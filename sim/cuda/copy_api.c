@@ -30,8 +30,6 @@ CUresult copy_submit(CUcontext ctx, CUstream handle, enum stream_default dflt,
 		if (capture_stream_is_active(stream))
 			return capture_refuse(stream);
 		r = capture_check_legacy(stream);
-		if (r == CUDA_SUCCESS)
-			r = sim_exec_unsafe_call();
 		if (r != CUDA_SUCCESS)
 			return r;
 	}
@@ -58,8 +56,8 @@ static CUresult unified(CUcontext ctx, CUdeviceptr dst, CUdeviceptr src, size_t 
 	return copy_submit(ctx, stream, dflt, &what, is_sync);
 }
 
-static CUresult htod(CUcontext ctx, CUdeviceptr dst, const void *src, size_t bytes,
-		     CUstream stream, enum stream_default dflt, bool is_sync)
+static CUresult htod(CUcontext ctx, CUdeviceptr dst, const void *src, size_t bytes, CUstream stream,
+		     enum stream_default dflt, bool is_sync)
 {
 	CUDA_MEMCPY3D what = row(bytes);
 
@@ -82,8 +80,8 @@ static CUresult dtoh(CUcontext ctx, void *dst, CUdeviceptr src, size_t bytes, CU
 	return copy_submit(ctx, stream, dflt, &what, is_sync);
 }
 
-static CUresult dtod(CUcontext ctx, CUdeviceptr dst, CUdeviceptr src, size_t bytes,
-		     CUstream stream, enum stream_default dflt, bool is_sync)
+static CUresult dtod(CUcontext ctx, CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream,
+		     enum stream_default dflt, bool is_sync)
 {
 	CUDA_MEMCPY3D what = row(bytes);
 
@@ -97,9 +95,9 @@ static CUresult peer(CUcontext ctx, CUdeviceptr dst, CUcontext dst_ctx, CUdevice
 		     CUcontext src_ctx, size_t bytes, CUstream stream, enum stream_default dflt,
 		     bool is_sync)
 {
-	CUresult r = sim_ctx_check(dst_ctx);
+	CUresult r = dst_ctx ? sim_ctx_check(dst_ctx) : CUDA_SUCCESS;
 
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && src_ctx)
 		r = sim_ctx_check(src_ctx);
 	return r == CUDA_SUCCESS ? dtod(ctx, dst, src, bytes, stream, dflt, is_sync) : r;
 }
@@ -131,8 +129,8 @@ STREAM_TWINS(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz,
 	     "%p, %#llx, %zu, %p", dstHost, srcDevice, ByteCount, (void *)hStream)
 STREAM_TWINS(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds,
 	     (CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount), SIM_CTX | SIM_LOCK,
-	     dtod(call.ctx, dstDevice, srcDevice, ByteCount, NULL, dflt, true),
-	     "%#llx, %#llx, %zu", dstDevice, srcDevice, ByteCount)
+	     dtod(call.ctx, dstDevice, srcDevice, ByteCount, NULL, dflt, true), "%#llx, %#llx, %zu",
+	     dstDevice, srcDevice, ByteCount)
 STREAM_TWINS(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz,
 	     (CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream),
 	     SIM_CTX | SIM_LOCK,
@@ -157,8 +155,7 @@ STREAM_TWINS(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz,
 
 /* The copies from and to arrays give an offset in bytes into the first row's layer. */
 
-static CUresult array_side(CUarray array, size_t offset, size_t bytes, size_t *ret_x,
-			   size_t *ret_y)
+static CUresult array_side(CUarray array, size_t offset, size_t bytes, size_t *ret_x, size_t *ret_y)
 {
 	struct sim_array_view view;
 	CUresult r = sim_array_view(array, &view);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/cuda/copy_api.h"
 
-/* what stands in a place where it means nothing must be zero or is not looked at, as the driver does */
+/* what stands in a place where it means nothing must be zero or is not looked at, as the driver
+ * does */
 
 static CUDA_MEMCPY3D from_2d(const CUDA_MEMCPY2D *copy)
 {
@@ -75,8 +76,8 @@ static CUresult copy_3d_peer(CUcontext ctx, const CUDA_MEMCPY3D_PEER *copy, CUst
 
 	if (!copy || copy->srcLOD || copy->dstLOD)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = sim_ctx_check(copy->srcContext);
-	if (r == CUDA_SUCCESS)
+	r = copy->srcContext ? sim_ctx_check(copy->srcContext) : CUDA_SUCCESS;
+	if (r == CUDA_SUCCESS && copy->dstContext)
 		r = sim_ctx_check(copy->dstContext);
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -176,16 +177,16 @@ static CUresult batch(CUcontext ctx, CUdeviceptr *dsts, CUdeviceptr *srcs, size_
 }
 
 STREAM_TWINS(cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz,
-	     (CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+	     (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
 	      CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
 	      CUstream hStream),
 	     SIM_CTX | SIM_LOCK,
-	     batch(call.ctx, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx,
-		   hStream, dflt),
+	     batch(call.ctx, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+		   dflt),
 	     "%p, %p, %p, %zu, %p, %p, %zu, %p, %p", (void *)dsts, (void *)srcs, (void *)sizes,
 	     count, (void *)attrs, (void *)attrsIdxs, numAttrs, (void *)failIdx, (void *)hStream)
 STREAM_TWINS(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz,
-	     (CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+	     (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
 	      CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream),
 	     SIM_CTX | SIM_LOCK,
 	     batch(call.ctx, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, NULL, hStream,
@@ -219,10 +220,10 @@ static CUresult operand(const CUmemcpy3DOperand *operand, const CUextent3D *exte
 	if (operand->type == CU_MEMCPY_OPERAND_TYPE_POINTER) {
 		*ret_type = CU_MEMORYTYPE_UNIFIED;
 		*ret_ptr = operand->op.ptr.ptr;
-		ret_pitch_height[0] = operand->op.ptr.rowLength ? operand->op.ptr.rowLength :
-								  extent->width;
-		ret_pitch_height[1] = operand->op.ptr.layerHeight ? operand->op.ptr.layerHeight :
-								    extent->height;
+		ret_pitch_height[0] =
+			operand->op.ptr.rowLength ? operand->op.ptr.rowLength : extent->width;
+		ret_pitch_height[1] =
+			operand->op.ptr.layerHeight ? operand->op.ptr.layerHeight : extent->height;
 		return CUDA_SUCCESS;
 	}
 	if (operand->type != CU_MEMCPY_OPERAND_TYPE_ARRAY)
@@ -270,9 +271,8 @@ static CUresult one_3d(CUcontext ctx, const CUDA_MEMCPY3D_BATCH_OP *op, CUstream
 	return copy_submit(ctx, stream, dflt, &what, false);
 }
 
-static CUresult batch_3d(CUcontext ctx, size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
-			 size_t *ret_fail, unsigned long long flags, CUstream stream,
-			 enum stream_default dflt)
+static CUresult batch_3d(CUcontext ctx, size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *ret_fail,
+			 unsigned long long flags, CUstream stream, enum stream_default dflt)
 {
 	CUresult r;
 
@@ -301,6 +301,6 @@ STREAM_TWINS(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz,
 	     SIM_CTX | SIM_LOCK, batch_3d(call.ctx, numOps, opList, NULL, flags, hStream, dflt),
 	     "%zu, %p, %#llx, %p", numOps, (void *)opList, flags, (void *)hStream)
 STREAM_TWINS(cuMemcpy3DWithAttributesAsync, cuMemcpy3DWithAttributesAsync_ptsz,
-	     (CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream),
+	     (CUDA_MEMCPY3D_BATCH_OP * op, unsigned long long flags, CUstream hStream),
 	     SIM_CTX | SIM_LOCK, batch_3d(call.ctx, 1, op, NULL, flags, hStream, dflt),
 	     "%p, %#llx, %p", (void *)op, flags, (void *)hStream)

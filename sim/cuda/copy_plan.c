@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "sim/cuda/copy.h"
 
-#define COPY_LATENCY_NS  ((uint64_t)4000) /* from the engine's start to its first byte, and back */
-#define COPY_PITCH_MAX   ((size_t)INT32_MAX)
+#define COPY_LATENCY_NS ((uint64_t)4000) /* from the engine's start to its first byte, and back */
+#define COPY_PITCH_MAX  ((size_t)INT32_MAX)
 
 /* one side of a CUDA_MEMCPY3D */
 struct side {
@@ -48,7 +48,8 @@ static CUresult place_array(const struct side *side, const CUDA_MEMCPY3D *what, 
 	ret->pitch = view.pitch_bytes;
 	ret->slice = view.pitch_bytes * view.rows;
 	ret->device = view.device;
-	ret->at = (unsigned char *)view.host + side->z * ret->slice + side->y * ret->pitch + side->x;
+	ret->at =
+		(unsigned char *)view.host + side->z * ret->slice + side->y * ret->pitch + side->x;
 	return CUDA_SUCCESS;
 }
 
@@ -105,12 +106,12 @@ static CUresult place(const struct side *side, const CUDA_MEMCPY3D *what, bool i
 
 CUresult copy_plan(const CUDA_MEMCPY3D *what, struct copy_plan *ret)
 {
-	struct side from = { what->srcMemoryType, what->srcHost, what->srcDevice, what->srcArray,
-			     what->srcXInBytes,   what->srcY,    what->srcZ,	  what->srcPitch,
-			     what->srcHeight };
-	struct side to = { what->dstMemoryType, what->dstHost, what->dstDevice, what->dstArray,
-			   what->dstXInBytes,	what->dstY,    what->dstZ,	what->dstPitch,
-			   what->dstHeight };
+	struct side from = { what->srcMemoryType, what->srcHost,     what->srcDevice,
+			     what->srcArray,      what->srcXInBytes, what->srcY,
+			     what->srcZ,          what->srcPitch,    what->srcHeight };
+	struct side to = { what->dstMemoryType, what->dstHost,     what->dstDevice,
+			   what->dstArray,      what->dstXInBytes, what->dstY,
+			   what->dstZ,          what->dstPitch,    what->dstHeight };
 	struct place src, dst;
 	CUresult r;
 

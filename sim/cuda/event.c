@@ -6,8 +6,7 @@
 
 struct slab event_slab = SLAB_INIT(struct CUevent_st, EVENT_MAGIC);
 
-#define EVENT_FLAGS \
-	(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
+#define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 
 struct record *record_new(void)
 {
@@ -38,9 +37,12 @@ void event_settle(struct record *record, uint64_t ts_ns)
 
 CUresult event_check(CUevent event)
 {
-	if (!slab_is(&event_slab, event))
-		return CUDA_ERROR_INVALID_HANDLE;
-	return CUDA_SUCCESS;
+	if (slab_is(&event_slab, event))
+		return CUDA_SUCCESS;
+	/* measured: the driver finds out through the context that the event would belong to */
+	if (slab_was(event))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	return event ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
 }
 
 struct record *event_new_record(CUevent event)
@@ -86,8 +88,10 @@ static CUresult event_create(CUcontext ctx, CUevent *ret, unsigned flags)
 }
 
 CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
-SIM_ENTRY(cuEventCreate, SIM_CTX | SIM_LOCK, event_create(call.ctx, phEvent, Flags), "%p, %#x",
-	  (void *)phEvent, Flags)
+{
+	return SIM_CALL(cuEventCreate, SIM_CTX | SIM_LOCK, event_create(call.ctx, phEvent, Flags),
+			"%p, %#x", (void *)phEvent, Flags);
+}
 
 static CUresult event_destroy(CUevent event)
 {
@@ -99,10 +103,14 @@ static CUresult event_destroy(CUevent event)
 }
 
 CUresult cuEventDestroy(CUevent hEvent)
-SIM_ENTRY(cuEventDestroy, SIM_LOCK, event_destroy(hEvent), "%p", (void *)hEvent)
+{
+	return SIM_CALL(cuEventDestroy, SIM_LOCK, event_destroy(hEvent), "%p", (void *)hEvent);
+}
 
 CUresult cuEventDestroy_v2(CUevent hEvent)
-SIM_ENTRY(cuEventDestroy_v2, SIM_LOCK, event_destroy(hEvent), "%p", (void *)hEvent)
+{
+	return SIM_CALL(cuEventDestroy_v2, SIM_LOCK, event_destroy(hEvent), "%p", (void *)hEvent);
+}
 
 static CUresult event_record(CUcontext ctx, CUevent event, CUstream handle, unsigned flags,
 			     enum stream_default dflt)
@@ -124,7 +132,7 @@ static CUresult event_record(CUcontext ctx, CUevent event, CUstream handle, unsi
 	if (capture_stream_is_active(stream))
 		return capture_record(stream, event, flags);
 	if (flags & CU_EVENT_RECORD_EXTERNAL)
-		return CUDA_ERROR_INVALID_VALUE; /* only in a capture */
+		return CUDA_ERROR_ILLEGAL_STATE; /* only in a capture */
 	r = capture_check_legacy(stream);
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -166,7 +174,9 @@ static CUresult event_query(CUevent event)
 }
 
 CUresult cuEventQuery(CUevent hEvent)
-SIM_ENTRY(cuEventQuery, SIM_LOCK, event_query(hEvent), "%p", (void *)hEvent)
+{
+	return SIM_CALL(cuEventQuery, SIM_LOCK, event_query(hEvent), "%p", (void *)hEvent);
+}
 
 static CUresult event_sync(CUevent event)
 {
@@ -198,14 +208,16 @@ static CUresult event_sync(CUevent event)
 }
 
 CUresult cuEventSynchronize(CUevent hEvent)
-SIM_ENTRY(cuEventSynchronize, SIM_LOCK, event_sync(hEvent), "%p", (void *)hEvent)
+{
+	return SIM_CALL(cuEventSynchronize, SIM_LOCK, event_sync(hEvent), "%p", (void *)hEvent);
+}
 
 static CUresult event_elapsed(float *ret_ms, CUevent start, CUevent end)
 {
 	uint64_t now_ns;
 
-	if (!ret_ms)
-		return CUDA_ERROR_INVALID_VALUE;
+	if (!ret_ms) /* measured */
+		return CUDA_ERROR_INVALID_HANDLE;
 	if (event_check(start) != CUDA_SUCCESS || event_check(end) != CUDA_SUCCESS ||
 	    start->ctx != end->ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -222,12 +234,16 @@ static CUresult event_elapsed(float *ret_ms, CUevent start, CUevent end)
 }
 
 CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
-SIM_ENTRY(cuEventElapsedTime, SIM_LOCK, event_elapsed(pMilliseconds, hStart, hEnd), "%p, %p, %p",
-	  (void *)pMilliseconds, (void *)hStart, (void *)hEnd)
+{
+	return SIM_CALL(cuEventElapsedTime, SIM_LOCK, event_elapsed(pMilliseconds, hStart, hEnd),
+			"%p, %p, %p", (void *)pMilliseconds, (void *)hStart, (void *)hEnd);
+}
 
 CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
-SIM_ENTRY(cuEventElapsedTime_v2, SIM_LOCK, event_elapsed(pMilliseconds, hStart, hEnd),
-	  "%p, %p, %p", (void *)pMilliseconds, (void *)hStart, (void *)hEnd)
+{
+	return SIM_CALL(cuEventElapsedTime_v2, SIM_LOCK, event_elapsed(pMilliseconds, hStart, hEnd),
+			"%p, %p, %p", (void *)pMilliseconds, (void *)hStart, (void *)hEnd);
+}
 
 static CUresult wait_event(CUcontext ctx, CUstream handle, CUevent event, unsigned flags,
 			   enum stream_default dflt)
@@ -246,7 +262,7 @@ static CUresult wait_event(CUcontext ctx, CUstream handle, CUevent event, unsign
 	if (capture_stream_is_active(stream) || event->in_capture)
 		return capture_wait(stream, event, flags);
 	if (flags & CU_EVENT_WAIT_EXTERNAL)
-		return CUDA_ERROR_INVALID_VALUE; /* only in a capture */
+		return CUDA_ERROR_ILLEGAL_STATE; /* only in a capture */
 	if (!event->record)
 		return CUDA_SUCCESS;
 	op.event.event = event;
@@ -258,3 +274,68 @@ STREAM_TWINS(cuStreamWaitEvent, cuStreamWaitEvent_ptsz,
 	     (CUstream hStream, CUevent hEvent, unsigned int Flags), SIM_CTX | SIM_LOCK,
 	     wait_event(call.ctx, hStream, hEvent, Flags, dflt), "%p, %p, %#x", (void *)hStream,
 	     (void *)hEvent, Flags)
+
+/* Events of whole contexts: recorded behind all of its streams, waited for by all of them. */
+
+static CUresult check_of_ctx(CUcontext ctx, CUevent event)
+{
+	CUresult r = sim_ctx_check(ctx);
+
+	if (r == CUDA_SUCCESS)
+		r = event_check(event);
+	return r == CUDA_SUCCESS ? sim_exec_ctx_may_sync(ctx) : r;
+}
+
+static CUresult ctx_record(CUcontext ctx, CUevent event)
+{
+	uint64_t last_ns = clock_now_ns();
+	struct record *record;
+	CUstream stream;
+	CUresult r = check_of_ctx(ctx, event);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (event->ctx != ctx)
+		return CUDA_ERROR_INVALID_HANDLE;
+	queue_drain(ctx, NULL); /* queued work has no time yet */
+	if (!ctx->exec || event_check(event) != CUDA_SUCCESS)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	list_for_each (stream, &ctx->exec->streams, node)
+		last_ns = size_max(last_ns, stream->tail_ns);
+	record = event_new_record(event);
+	if (!record)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	event->in_capture = false;
+	node_set_clear(&event->nodes);
+	event_settle(record, last_ns);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+{
+	return SIM_CALL(cuCtxRecordEvent, SIM_LOCK, ctx_record(hCtx, hEvent), "%p, %p",
+			(void *)hCtx, (void *)hEvent);
+}
+
+static CUresult ctx_wait(CUcontext ctx, CUevent event)
+{
+	struct op op = { .kind = OP_WAIT, .event = { .event = event } };
+	CUstream stream;
+	CUresult r = check_of_ctx(ctx, event);
+
+	if (r != CUDA_SUCCESS || !event->record)
+		return r;
+	op.event.record = event->record;
+	list_for_each (stream, &ctx->exec->streams, node) {
+		r = op_submit(stream, &op);
+		if (r != CUDA_SUCCESS)
+			break;
+	}
+	return r;
+}
+
+CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
+{
+	return SIM_CALL(cuCtxWaitEvent, SIM_LOCK, ctx_wait(hCtx, hEvent), "%p, %p", (void *)hCtx,
+			(void *)hEvent);
+}

@@ -38,7 +38,8 @@ struct kernel_effect;
 /* a set of nodes: the dependencies that the next captured op will have */
 struct node_set {
 	CUgraphNode *nodes;
-	CUgraphEdgeData *edges; /* all zero, as many as nodes: what programs are told of the edges */
+	CUgraphEdgeData
+		*edges; /* all zero, as many as nodes: what programs are told of the edges */
 	size_t count, room;
 };
 
@@ -60,10 +61,10 @@ struct CUstream_st {
 	int priority;
 	unsigned long long id;
 	uint64_t tail_ns;
-	unsigned pending;    /* ops in the queue */
-	uint64_t swept;      /* queue.c: the sweep in which an earlier op stayed */
+	unsigned pending; /* ops in the queue */
+	uint64_t swept;   /* queue.c: the sweep in which an earlier op stayed */
 	uint64_t charged_bytes;
-	uint64_t thread_id;  /* STREAM_PER_THREAD: whose */
+	uint64_t thread_id; /* STREAM_PER_THREAD: whose */
 	struct capture *capture;
 	struct node_set deps; /* in a capture */
 	struct list node;     /* sim_exec_ctx.streams */
@@ -82,8 +83,8 @@ struct CUevent_st {
 	uint32_t magic;
 	CUcontext ctx;
 	unsigned flags;
-	struct record *record; /* NULL: never recorded */
-	bool in_capture;       /* the last record was captured … */
+	struct record *record;         /* NULL: never recorded */
+	bool in_capture;               /* the last record was captured … */
 	unsigned long long capture_id; /* … by this capture */
 	struct node_set nodes;         /* … behind these */
 	struct list node;              /* sim_exec_ctx.events */
@@ -98,7 +99,8 @@ struct sim_exec_ctx {
 	struct list streams; /* all, the legacy and per-thread ones too */
 	struct list events;
 	struct list modules;
-	uint64_t blocking_tail_ns; /* the latest tail of the streams that the legacy one waits for */
+	uint64_t
+		blocking_tail_ns; /* the latest tail of the streams that the legacy one waits for */
 	unsigned blocking_pending; /* their queued ops, the legacy stream's too */
 	uint64_t swept_blocking, swept_legacy;
 };
@@ -157,7 +159,7 @@ struct op_event {
 struct op_alloc {
 	CUDA_MEM_ALLOC_NODE_PARAMS what;
 	CUmemAccessDesc *access; /* what.accessDescs, owned */
-	struct graph_mem *mem; /* an owned op has a reference */
+	struct graph_mem *mem;   /* an owned op has a reference */
 };
 
 struct op {
@@ -218,8 +220,11 @@ void queue_wait_record(CUcontext ctx, const struct record *record);
 /** queue_forget - drop all that is queued for @ctx */
 void queue_forget(CUcontext ctx);
 
-/** queue_call - have the helper call a function of the program, in no stream's order */
+/** queue_call - remember a function of the program that queue_run_calls() will call */
 void queue_call(CUhostFn fn, void *data);
+
+/** queue_run_calls - at the end of an entry point: call them; drops the lock meanwhile */
+void queue_run_calls(void);
 
 /** queue_in_callback - is this thread inside a function of the program that a stream called? */
 bool queue_in_callback(void);
@@ -316,16 +321,16 @@ void capture_detach(CUstream stream);
  * A pair of entry points that differ in what the NULL stream means; @expr uses dflt, and the other
  * names of SIM_ENTRY.
  */
-#define STREAM_TWINS(api, twin, params, needs, expr, ...)          \
-	CUresult api params                                        \
-	{                                                          \
-		const enum stream_default dflt = DEFAULT_LEGACY;   \
-		SIM_ENTRY(api, needs, expr, __VA_ARGS__)           \
-	}                                                          \
-	CUresult twin params                                       \
-	{                                                          \
+#define STREAM_TWINS(api, twin, params, needs, expr, ...)            \
+	CUresult api params                                          \
+	{                                                            \
+		const enum stream_default dflt = DEFAULT_LEGACY;     \
+		SIM_ENTRY(api, needs, expr, __VA_ARGS__)             \
+	}                                                            \
+	CUresult twin params                                         \
+	{                                                            \
 		const enum stream_default dflt = DEFAULT_PER_THREAD; \
-		SIM_ENTRY(twin, needs, expr, __VA_ARGS__)          \
+		SIM_ENTRY(twin, needs, expr, __VA_ARGS__)            \
 	}
 
 #endif

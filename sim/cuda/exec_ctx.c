@@ -69,7 +69,7 @@ CUresult sim_exec_ctx_sync(CUcontext ctx)
 	queue_drain(ctx, NULL);
 	if (!ctx->exec)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	list_for_each(stream, &ctx->exec->streams, node)
+	list_for_each (stream, &ctx->exec->streams, node)
 		done_ns = size_max(done_ns, stream->tail_ns);
 	if (done_ns > clock_now_ns()) {
 		sim_unlock();

@@ -8,14 +8,15 @@
 
 unsigned function_max_threads(const struct ptx_entry *entry)
 {
-	return entry && entry->max_threads && entry->max_threads < THREADS_MAX ?
-		       entry->max_threads :
-		       THREADS_MAX;
+	return entry && entry->max_threads && entry->max_threads < THREADS_MAX ? entry->max_threads
+									       : THREADS_MAX;
 }
 
 CUresult attrs_get(const struct function_attrs *attrs, const struct ptx_entry *entry,
-		   const struct sim_device_info *info, CUfunction_attribute attr, int *ret)
+		   const struct ptx_image *image, const struct sim_device_info *info,
+		   CUfunction_attribute attr, int *ret)
 {
+	int card = (int)(info->cc_major * 10 + info->cc_minor);
 	int shared = entry ? (int)entry->shared_bytes : 0;
 
 	switch (attr) {
@@ -26,6 +27,8 @@ CUresult attrs_get(const struct function_attrs *attrs, const struct ptx_entry *e
 		*ret = shared;
 		break;
 	case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+		*ret = (int)image->const_bytes;
+		break;
 	case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
 	case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
@@ -35,12 +38,14 @@ CUresult attrs_get(const struct function_attrs *attrs, const struct ptx_entry *e
 		*ret = REGISTERS;
 		break;
 	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+		*ret = image->target ? (int)image->target : card;
+		break;
 	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-		*ret = (int)(info->cc_major * 10 + info->cc_minor);
+		*ret = card;
 		break;
 	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-		*ret = attrs->dynamic_shared_bytes ? attrs->dynamic_shared_bytes :
-						     STATIC_SHARED_MAX - shared;
+		*ret = attrs->dynamic_shared_bytes ? attrs->dynamic_shared_bytes
+						   : STATIC_SHARED_MAX - shared;
 		break;
 	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
 		*ret = attrs->carveout;
@@ -92,8 +97,7 @@ CUresult attrs_set(struct function_attrs *attrs, const struct ptx_entry *entry,
 	return CUDA_SUCCESS;
 }
 
-static CUresult get_attribute(CUcontext ctx, int *ret, CUfunction_attribute attr,
-			      CUfunction handle)
+static CUresult get_attribute(CUcontext ctx, int *ret, CUfunction_attribute attr, CUfunction handle)
 {
 	CUfunction function;
 	CUresult r;
@@ -103,12 +107,16 @@ static CUresult get_attribute(CUcontext ctx, int *ret, CUfunction_attribute attr
 	r = function_get(ctx, handle, &function);
 	if (r != CUDA_SUCCESS)
 		return r;
-	return attrs_get(&function->attrs, function->entry, ctx->device->info, attr, ret);
+	return attrs_get(&function->attrs, function->entry, &function->module->image->ptx,
+			 ctx->device->info, attr, ret);
 }
 
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
-SIM_ENTRY(cuFuncGetAttribute, SIM_CTX | SIM_LOCK, get_attribute(call.ctx, pi, attrib, hfunc),
-	  "%p, %d, %p", (void *)pi, (int)attrib, (void *)hfunc)
+{
+	return SIM_CALL(cuFuncGetAttribute, SIM_CTX | SIM_LOCK,
+			get_attribute(call.ctx, pi, attrib, hfunc), "%p, %d, %p", (void *)pi,
+			(int)attrib, (void *)hfunc);
+}
 
 static CUresult set_attribute(CUcontext ctx, CUfunction handle, CUfunction_attribute attr,
 			      int value)
@@ -122,8 +130,11 @@ static CUresult set_attribute(CUcontext ctx, CUfunction handle, CUfunction_attri
 }
 
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
-SIM_ENTRY(cuFuncSetAttribute, SIM_CTX | SIM_LOCK, set_attribute(call.ctx, hfunc, attrib, value),
-	  "%p, %d, %d", (void *)hfunc, (int)attrib, value)
+{
+	return SIM_CALL(cuFuncSetAttribute, SIM_CTX | SIM_LOCK,
+			set_attribute(call.ctx, hfunc, attrib, value), "%p, %d, %d", (void *)hfunc,
+			(int)attrib, value);
+}
 
 static CUresult set_cache(CUcontext ctx, CUfunction handle, int cache)
 {
@@ -139,8 +150,11 @@ static CUresult set_cache(CUcontext ctx, CUfunction handle, int cache)
 }
 
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
-SIM_ENTRY(cuFuncSetCacheConfig, SIM_CTX | SIM_LOCK, set_cache(call.ctx, hfunc, (int)config),
-	  "%p, %d", (void *)hfunc, (int)config)
+{
+	return SIM_CALL(cuFuncSetCacheConfig, SIM_CTX | SIM_LOCK,
+			set_cache(call.ctx, hfunc, (int)config), "%p, %d", (void *)hfunc,
+			(int)config);
+}
 
 static CUresult set_shared_config(CUcontext ctx, CUfunction handle, int config)
 {
@@ -153,8 +167,11 @@ static CUresult set_shared_config(CUcontext ctx, CUfunction handle, int config)
 }
 
 CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
-SIM_ENTRY(cuFuncSetSharedMemConfig, SIM_CTX | SIM_LOCK,
-	  set_shared_config(call.ctx, hfunc, (int)config), "%p, %d", (void *)hfunc, (int)config)
+{
+	return SIM_CALL(cuFuncSetSharedMemConfig, SIM_CTX | SIM_LOCK,
+			set_shared_config(call.ctx, hfunc, (int)config), "%p, %d", (void *)hfunc,
+			(int)config);
+}
 
 static CUresult get_module(CUcontext ctx, CUmodule *ret, CUfunction handle)
 {
@@ -170,8 +187,10 @@ static CUresult get_module(CUcontext ctx, CUmodule *ret, CUfunction handle)
 }
 
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
-SIM_ENTRY(cuFuncGetModule, SIM_CTX | SIM_LOCK, get_module(call.ctx, hmod, hfunc), "%p, %p",
-	  (void *)hmod, (void *)hfunc)
+{
+	return SIM_CALL(cuFuncGetModule, SIM_CTX | SIM_LOCK, get_module(call.ctx, hmod, hfunc),
+			"%p, %p", (void *)hmod, (void *)hfunc);
+}
 
 static CUresult get_name(const char **ret, CUfunction handle)
 {
@@ -189,12 +208,16 @@ static CUresult get_name(const char **ret, CUfunction handle)
 }
 
 CUresult cuFuncGetName(const char **name, CUfunction hfunc)
-SIM_ENTRY(cuFuncGetName, SIM_LOCK, get_name(name, hfunc), "%p, %p", (const void *)name,
-	  (void *)hfunc)
+{
+	return SIM_CALL(cuFuncGetName, SIM_LOCK, get_name(name, hfunc), "%p, %p",
+			(const void *)name, (void *)hfunc);
+}
 
 CUresult cuKernelGetName(const char **name, CUkernel hfunc)
-SIM_ENTRY(cuKernelGetName, SIM_LOCK, get_name(name, (CUfunction)(void *)hfunc), "%p, %p",
-	  (const void *)name, (void *)hfunc)
+{
+	return SIM_CALL(cuKernelGetName, SIM_LOCK, get_name(name, (CUfunction)(void *)hfunc),
+			"%p, %p", (const void *)name, (void *)hfunc);
+}
 
 static CUresult get_param_info(CUfunction handle, size_t index, size_t *ret_offset,
 			       size_t *ret_bytes)
@@ -221,14 +244,21 @@ static CUresult get_param_info(CUfunction handle, size_t index, size_t *ret_offs
 
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
 			    size_t *paramSize)
-SIM_ENTRY(cuFuncGetParamInfo, SIM_LOCK, get_param_info(func, paramIndex, paramOffset, paramSize),
-	  "%p, %zu, %p, %p", (void *)func, paramIndex, (void *)paramOffset, (void *)paramSize)
+{
+	return SIM_CALL(cuFuncGetParamInfo, SIM_LOCK,
+			get_param_info(func, paramIndex, paramOffset, paramSize), "%p, %zu, %p, %p",
+			(void *)func, paramIndex, (void *)paramOffset, (void *)paramSize);
+}
 
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset,
 			      size_t *paramSize)
-SIM_ENTRY(cuKernelGetParamInfo, SIM_LOCK,
-	  get_param_info((CUfunction)(void *)kernel, paramIndex, paramOffset, paramSize),
-	  "%p, %zu, %p, %p", (void *)kernel, paramIndex, (void *)paramOffset, (void *)paramSize)
+{
+	return SIM_CALL(
+		cuKernelGetParamInfo, SIM_LOCK,
+		get_param_info((CUfunction)(void *)kernel, paramIndex, paramOffset, paramSize),
+		"%p, %zu, %p, %p", (void *)kernel, paramIndex, (void *)paramOffset,
+		(void *)paramSize);
+}
 
 static CUresult is_loaded(CUfunctionLoadingState *ret, CUfunction function)
 {
@@ -241,12 +271,16 @@ static CUresult is_loaded(CUfunctionLoadingState *ret, CUfunction function)
 }
 
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
-SIM_ENTRY(cuFuncIsLoaded, SIM_LOCK, is_loaded(state, function), "%p, %p", (void *)state,
-	  (void *)function)
+{
+	return SIM_CALL(cuFuncIsLoaded, SIM_LOCK, is_loaded(state, function), "%p, %p",
+			(void *)state, (void *)function);
+}
 
 CUresult cuFuncLoad(CUfunction function)
-SIM_ENTRY(cuFuncLoad, SIM_CTX | SIM_LOCK, function_get(call.ctx, function, &function), "%p",
-	  (void *)function)
+{
+	return SIM_CALL(cuFuncLoad, SIM_CTX | SIM_LOCK, function_get(call.ctx, function, &function),
+			"%p", (void *)function);
+}
 
 static CUresult kernel_get_attribute(int *ret, CUfunction_attribute attr, CUkernel kernel,
 				     CUdevice ordinal)
@@ -259,12 +293,16 @@ static CUresult kernel_get_attribute(int *ret, CUfunction_attribute attr, CUkern
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	return attrs_get(&kernel->attrs, kernel->entry, device->info, attr, ret);
+	return attrs_get(&kernel->attrs, kernel->entry, &kernel->library->image->ptx, device->info,
+			 attr, ret);
 }
 
 CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
-SIM_ENTRY(cuKernelGetAttribute, SIM_LOCK, kernel_get_attribute(pi, attrib, kernel, dev),
-	  "%p, %d, %p, %d", (void *)pi, (int)attrib, (void *)kernel, dev)
+{
+	return SIM_CALL(cuKernelGetAttribute, SIM_LOCK,
+			kernel_get_attribute(pi, attrib, kernel, dev), "%p, %d, %p, %d", (void *)pi,
+			(int)attrib, (void *)kernel, dev);
+}
 
 /* what is set for a kernel holds for its functions on the device */
 static CUresult kernel_set_attribute(CUfunction_attribute attr, int value, CUkernel kernel,
@@ -282,8 +320,8 @@ static CUresult kernel_set_attribute(CUfunction_attribute attr, int value, CUker
 	r = attrs_set(&kernel->attrs, kernel->entry, device->info, attr, value);
 	if (r != CUDA_SUCCESS)
 		return r;
-	list_for_each(module, &kernel->library->modules, library_node) {
-		list_for_each(function, &module->functions, node) {
+	list_for_each (module, &kernel->library->modules, library_node) {
+		list_for_each (function, &module->functions, node) {
 			if (function->kernel == kernel && module->ctx->device == device)
 				function->attrs = kernel->attrs;
 		}
@@ -292,8 +330,11 @@ static CUresult kernel_set_attribute(CUfunction_attribute attr, int value, CUker
 }
 
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
-SIM_ENTRY(cuKernelSetAttribute, SIM_LOCK, kernel_set_attribute(attrib, val, kernel, dev),
-	  "%d, %d, %p, %d", (int)attrib, val, (void *)kernel, dev)
+{
+	return SIM_CALL(cuKernelSetAttribute, SIM_LOCK,
+			kernel_set_attribute(attrib, val, kernel, dev), "%d, %d, %p, %d",
+			(int)attrib, val, (void *)kernel, dev);
+}
 
 static CUresult kernel_set_cache(CUkernel kernel, int config, CUdevice ordinal)
 {
@@ -306,5 +347,8 @@ static CUresult kernel_set_cache(CUkernel kernel, int config, CUdevice ordinal)
 }
 
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
-SIM_ENTRY(cuKernelSetCacheConfig, SIM_LOCK, kernel_set_cache(kernel, (int)config, dev),
-	  "%p, %d, %d", (void *)kernel, (int)config, dev)
+{
+	return SIM_CALL(cuKernelSetCacheConfig, SIM_LOCK,
+			kernel_set_cache(kernel, (int)config, dev), "%p, %d, %d", (void *)kernel,
+			(int)config, dev);
+}

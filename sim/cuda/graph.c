@@ -60,6 +60,8 @@ void graph_node_free(CUgraphNode node)
 	graph->node_count--;
 	if (is_memory(node->type))
 		count_memory(graph, -1);
+	if (node->op.kind == OP_FREE)
+		graph_mem_mark_free(node->op.free, false);
 	if (node->child) {
 		node->child->parent = NULL;
 		graph_free(node->child);
@@ -163,6 +165,8 @@ CUresult graph_add(CUgraph graph, CUgraphNodeType type, const struct op *op,
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	if (r == CUDA_SUCCESS)
 		r = link_all(node, deps, data, count);
+	if (r == CUDA_SUCCESS && op->kind == OP_FREE)
+		graph_mem_mark_free(op->free, true);
 	if (r != CUDA_SUCCESS) {
 		graph_node_free(node);
 		return r;
@@ -242,14 +246,14 @@ CUresult graph_clone(CUgraph graph, CUgraph *ret)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = graph_new(&copy);
 	if (r == CUDA_SUCCESS) {
-		list_for_each(node, &graph->nodes, node)
+		list_for_each (node, &graph->nodes, node)
 			node->order = order++;
-		list_for_each(node, &graph->nodes, node) {
+		list_for_each (node, &graph->nodes, node) {
 			r = clone_node(copy, node, by_order);
 			if (r != CUDA_SUCCESS)
 				break;
 		}
-		list_for_each(node, &graph->nodes, node) {
+		list_for_each (node, &graph->nodes, node) {
 			for (size_t i = 0; r == CUDA_SUCCESS && i < node->dep_count; i++)
 				r = graph_link(by_order[node->deps[i].from->order],
 					       by_order[node->order], &node->deps[i].data);
@@ -293,7 +297,7 @@ static unsigned *outgoing(CUgraph graph, unsigned **ret_starts)
 
 	if (!starts)
 		return NULL;
-	list_for_each(node, &graph->nodes, node) {
+	list_for_each (node, &graph->nodes, node) {
 		for (size_t i = 0; i < node->dep_count; i++, edges++)
 			starts[node->deps[i].from->order + 2]++;
 	}
@@ -304,7 +308,7 @@ static unsigned *outgoing(CUgraph graph, unsigned **ret_starts)
 		free(starts);
 		return NULL;
 	}
-	list_for_each(node, &graph->nodes, node) {
+	list_for_each (node, &graph->nodes, node) {
 		for (size_t i = 0; i < node->dep_count; i++)
 			targets[starts[node->deps[i].from->order + 1]++] = node->order;
 	}
@@ -320,7 +324,7 @@ CUresult graph_sort(CUgraph graph, CUgraphNode **ret)
 	unsigned count = 0, done = 0;
 	CUgraphNode node;
 
-	list_for_each(node, &graph->nodes, node)
+	list_for_each (node, &graph->nodes, node)
 		node->order = count++;
 	if (nodes && sorted)
 		targets = outgoing(graph, &starts);
@@ -330,7 +334,7 @@ CUresult graph_sort(CUgraph graph, CUgraphNode **ret)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	count = 0;
-	list_for_each(node, &graph->nodes, node) {
+	list_for_each (node, &graph->nodes, node) {
 		nodes[node->order] = node;
 		node->unmet = (unsigned)node->dep_count;
 		if (!node->unmet)

@@ -204,6 +204,7 @@ uint64_t graph_run_end_ns(const struct graph_run *run);
 struct graph_mem {
 	unsigned refs;
 	bool in_use; /* allocated by a launch and not freed since */
+	bool has_free_node;
 	CUcontext ctx;
 	struct sim_alloc *alloc;
 	uint64_t bytes; /* in whole pages */
@@ -225,6 +226,9 @@ CUresult graph_mem_prepare(CUcontext ctx, CUgraphExec exec);
 /** graph_mem_use, _release - an allocation node or a free node is carried out */
 void graph_mem_use(struct graph_mem *mem);
 void graph_mem_release(CUdeviceptr ptr);
+
+/** graph_mem_mark_free - a graph has a node that frees @ptr, or has no longer */
+void graph_mem_mark_free(CUdeviceptr ptr, bool has_free_node);
 
 /** graph_mem_find - the graph allocation at exactly @ptr, or NULL */
 struct graph_mem *graph_mem_find(CUdeviceptr ptr);

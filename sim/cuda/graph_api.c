@@ -10,7 +10,10 @@ static CUresult create(CUgraph *ret, unsigned flags)
 }
 
 CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags)
-SIM_ENTRY(cuGraphCreate, SIM_LOCK, create(phGraph, flags), "%p, %#x", (void *)phGraph, flags)
+{
+	return SIM_CALL(cuGraphCreate, SIM_LOCK, create(phGraph, flags), "%p, %#x", (void *)phGraph,
+			flags);
+}
 
 static CUresult destroy(CUgraph graph)
 {
@@ -21,11 +24,14 @@ static CUresult destroy(CUgraph graph)
 	if (graph->parent || graph->captures)
 		return CUDA_ERROR_INVALID_VALUE; /* somebody else's, or being written */
 	graph_free(graph);
+	queue_run_calls();
 	return CUDA_SUCCESS;
 }
 
 CUresult cuGraphDestroy(CUgraph hGraph)
-SIM_ENTRY(cuGraphDestroy, SIM_LOCK, destroy(hGraph), "%p", (void *)hGraph)
+{
+	return SIM_CALL(cuGraphDestroy, SIM_LOCK, destroy(hGraph), "%p", (void *)hGraph);
+}
 
 static CUresult clone_graph(CUgraph *ret, CUgraph graph)
 {
@@ -37,8 +43,10 @@ static CUresult clone_graph(CUgraph *ret, CUgraph graph)
 }
 
 CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
-SIM_ENTRY(cuGraphClone, SIM_LOCK, clone_graph(phGraphClone, originalGraph), "%p, %p",
-	  (void *)phGraphClone, (void *)originalGraph)
+{
+	return SIM_CALL(cuGraphClone, SIM_LOCK, clone_graph(phGraphClone, originalGraph), "%p, %p",
+			(void *)phGraphClone, (void *)originalGraph);
+}
 
 static CUresult find_in_clone(CUgraphNode *ret, CUgraphNode original, CUgraph graph)
 {
@@ -46,7 +54,7 @@ static CUresult find_in_clone(CUgraphNode *ret, CUgraphNode original, CUgraph gr
 
 	if (!ret || graph_check(graph) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	list_for_each(node, &graph->nodes, node) {
+	list_for_each (node, &graph->nodes, node) {
 		if (node->origin == original) {
 			*ret = node;
 			return CUDA_SUCCESS;
@@ -57,8 +65,11 @@ static CUresult find_in_clone(CUgraphNode *ret, CUgraphNode original, CUgraph gr
 
 CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
 				CUgraph hClonedGraph)
-SIM_ENTRY(cuGraphNodeFindInClone, SIM_LOCK, find_in_clone(phNode, hOriginalNode, hClonedGraph),
-	  "%p, %p, %p", (void *)phNode, (void *)hOriginalNode, (void *)hClonedGraph)
+{
+	return SIM_CALL(cuGraphNodeFindInClone, SIM_LOCK,
+			find_in_clone(phNode, hOriginalNode, hClonedGraph), "%p, %p, %p",
+			(void *)phNode, (void *)hOriginalNode, (void *)hClonedGraph);
+}
 
 static CUresult get_type(CUgraphNode node, CUgraphNodeType *ret)
 {
@@ -71,8 +82,10 @@ static CUresult get_type(CUgraphNode node, CUgraphNodeType *ret)
 }
 
 CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
-SIM_ENTRY(cuGraphNodeGetType, SIM_LOCK, get_type(hNode, type), "%p, %p", (void *)hNode,
-	  (void *)type)
+{
+	return SIM_CALL(cuGraphNodeGetType, SIM_LOCK, get_type(hNode, type), "%p, %p",
+			(void *)hNode, (void *)type);
+}
 
 static CUresult get_child(CUgraphNode node, CUgraph *ret)
 {
@@ -85,12 +98,14 @@ static CUresult get_child(CUgraphNode node, CUgraph *ret)
 }
 
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
-SIM_ENTRY(cuGraphChildGraphNodeGetGraph, SIM_LOCK, get_child(hNode, phGraph), "%p, %p",
-	  (void *)hNode, (void *)phGraph)
+{
+	return SIM_CALL(cuGraphChildGraphNodeGetGraph, SIM_LOCK, get_child(hNode, phGraph),
+			"%p, %p", (void *)hNode, (void *)phGraph);
+}
 
 /*
- * Lists go out in one way: without an array only their length; with one, as many as fit, the rest
- * of the array filled with zeros, and the true number back.
+ * Lists go out in one way: without an array only their length; with one, as many as fit,
+ * the rest of the array filled with zeros, and the true number back.
  */
 struct listing {
 	CUgraphNode *nodes, *to;
@@ -130,7 +145,7 @@ static CUresult get_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count, bool
 	if (!count || graph_check(graph) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
 	out.room = *count;
-	list_for_each(node, &graph->nodes, node) {
+	list_for_each (node, &graph->nodes, node) {
 		if (!roots_only || !node->dep_count)
 			put(&out, node, NULL, NULL);
 	}
@@ -138,12 +153,17 @@ static CUresult get_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count, bool
 }
 
 CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
-SIM_ENTRY(cuGraphGetNodes, SIM_LOCK, get_nodes(hGraph, nodes, numNodes, false), "%p, %p, %p",
-	  (void *)hGraph, (void *)nodes, (void *)numNodes)
+{
+	return SIM_CALL(cuGraphGetNodes, SIM_LOCK, get_nodes(hGraph, nodes, numNodes, false),
+			"%p, %p, %p", (void *)hGraph, (void *)nodes, (void *)numNodes);
+}
 
 CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
-SIM_ENTRY(cuGraphGetRootNodes, SIM_LOCK, get_nodes(hGraph, rootNodes, numRootNodes, true),
-	  "%p, %p, %p", (void *)hGraph, (void *)rootNodes, (void *)numRootNodes)
+{
+	return SIM_CALL(cuGraphGetRootNodes, SIM_LOCK,
+			get_nodes(hGraph, rootNodes, numRootNodes, true), "%p, %p, %p",
+			(void *)hGraph, (void *)rootNodes, (void *)numRootNodes);
+}
 
 static bool is_plain(const CUgraphEdgeData *data)
 {
@@ -160,7 +180,7 @@ static CUresult get_edges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUg
 	if (!count || graph_check(graph) != CUDA_SUCCESS || !from != !to)
 		return CUDA_ERROR_INVALID_VALUE;
 	out.room = *count;
-	list_for_each(node, &graph->nodes, node) {
+	list_for_each (node, &graph->nodes, node) {
 		for (size_t i = 0; i < node->dep_count; i++) {
 			if (from && !data && !is_plain(&node->deps[i].data))
 				return CUDA_ERROR_LOSSY_QUERY;
@@ -171,14 +191,20 @@ static CUresult get_edges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUg
 }
 
 CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges)
-SIM_ENTRY(cuGraphGetEdges, SIM_LOCK, get_edges(hGraph, from, to, NULL, numEdges),
-	  "%p, %p, %p, %p", (void *)hGraph, (void *)from, (void *)to, (void *)numEdges)
+{
+	return SIM_CALL(cuGraphGetEdges, SIM_LOCK, get_edges(hGraph, from, to, NULL, numEdges),
+			"%p, %p, %p, %p", (void *)hGraph, (void *)from, (void *)to,
+			(void *)numEdges);
+}
 
 CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
 			    CUgraphEdgeData *edgeData, size_t *numEdges)
-SIM_ENTRY(cuGraphGetEdges_v2, SIM_LOCK, get_edges(hGraph, from, to, edgeData, numEdges),
-	  "%p, %p, %p, %p, %p", (void *)hGraph, (void *)from, (void *)to, (void *)edgeData,
-	  (void *)numEdges)
+{
+	return SIM_CALL(cuGraphGetEdges_v2, SIM_LOCK,
+			get_edges(hGraph, from, to, edgeData, numEdges), "%p, %p, %p, %p, %p",
+			(void *)hGraph, (void *)from, (void *)to, (void *)edgeData,
+			(void *)numEdges);
+}
 
 static CUresult get_deps(CUgraphNode node, CUgraphNode *deps, CUgraphEdgeData *data, size_t *count)
 {
@@ -197,15 +223,20 @@ static CUresult get_deps(CUgraphNode node, CUgraphNode *deps, CUgraphEdgeData *d
 
 CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies,
 				    size_t *numDependencies)
-SIM_ENTRY(cuGraphNodeGetDependencies, SIM_LOCK,
-	  get_deps(hNode, dependencies, NULL, numDependencies), "%p, %p, %p", (void *)hNode,
-	  (void *)dependencies, (void *)numDependencies)
+{
+	return SIM_CALL(cuGraphNodeGetDependencies, SIM_LOCK,
+			get_deps(hNode, dependencies, NULL, numDependencies), "%p, %p, %p",
+			(void *)hNode, (void *)dependencies, (void *)numDependencies);
+}
 
 CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
 				       CUgraphEdgeData *edgeData, size_t *numDependencies)
-SIM_ENTRY(cuGraphNodeGetDependencies_v2, SIM_LOCK,
-	  get_deps(hNode, dependencies, edgeData, numDependencies), "%p, %p, %p, %p",
-	  (void *)hNode, (void *)dependencies, (void *)edgeData, (void *)numDependencies)
+{
+	return SIM_CALL(cuGraphNodeGetDependencies_v2, SIM_LOCK,
+			get_deps(hNode, dependencies, edgeData, numDependencies), "%p, %p, %p, %p",
+			(void *)hNode, (void *)dependencies, (void *)edgeData,
+			(void *)numDependencies);
+}
 
 static CUresult get_dependents(CUgraphNode node, CUgraphNode *dependents, CUgraphEdgeData *data,
 			       size_t *count)
@@ -216,7 +247,7 @@ static CUresult get_dependents(CUgraphNode node, CUgraphNode *dependents, CUgrap
 	if (!count || node_check(node) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
 	out.room = *count;
-	list_for_each(other, &node->graph->nodes, node) {
+	list_for_each (other, &node->graph->nodes, node) {
 		for (size_t i = 0; i < other->dep_count; i++) {
 			if (other->deps[i].from != node)
 				continue;
@@ -230,15 +261,21 @@ static CUresult get_dependents(CUgraphNode node, CUgraphNode *dependents, CUgrap
 
 CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes,
 				      size_t *numDependentNodes)
-SIM_ENTRY(cuGraphNodeGetDependentNodes, SIM_LOCK,
-	  get_dependents(hNode, dependentNodes, NULL, numDependentNodes), "%p, %p, %p",
-	  (void *)hNode, (void *)dependentNodes, (void *)numDependentNodes)
+{
+	return SIM_CALL(cuGraphNodeGetDependentNodes, SIM_LOCK,
+			get_dependents(hNode, dependentNodes, NULL, numDependentNodes),
+			"%p, %p, %p", (void *)hNode, (void *)dependentNodes,
+			(void *)numDependentNodes);
+}
 
 CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
 					 CUgraphEdgeData *edgeData, size_t *numDependentNodes)
-SIM_ENTRY(cuGraphNodeGetDependentNodes_v2, SIM_LOCK,
-	  get_dependents(hNode, dependentNodes, edgeData, numDependentNodes), "%p, %p, %p, %p",
-	  (void *)hNode, (void *)dependentNodes, (void *)edgeData, (void *)numDependentNodes)
+{
+	return SIM_CALL(cuGraphNodeGetDependentNodes_v2, SIM_LOCK,
+			get_dependents(hNode, dependentNodes, edgeData, numDependentNodes),
+			"%p, %p, %p, %p", (void *)hNode, (void *)dependentNodes, (void *)edgeData,
+			(void *)numDependentNodes);
+}
 
 /* Changing the edges and nodes.  Where memory nodes are, what exists must stay. */
 
@@ -266,16 +303,20 @@ static CUresult add_edges(CUgraph graph, const CUgraphNode *from, const CUgraphN
 
 CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
 				size_t numDependencies)
-SIM_ENTRY(cuGraphAddDependencies, SIM_LOCK, add_edges(hGraph, from, to, NULL, numDependencies),
-	  "%p, %p, %p, %zu", (void *)hGraph, (const void *)from, (const void *)to,
-	  numDependencies)
+{
+	return SIM_CALL(cuGraphAddDependencies, SIM_LOCK,
+			add_edges(hGraph, from, to, NULL, numDependencies), "%p, %p, %p, %zu",
+			(void *)hGraph, (const void *)from, (const void *)to, numDependencies);
+}
 
 CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
 				   const CUgraphEdgeData *edgeData, size_t numDependencies)
-SIM_ENTRY(cuGraphAddDependencies_v2, SIM_LOCK,
-	  add_edges(hGraph, from, to, edgeData, numDependencies), "%p, %p, %p, %p, %zu",
-	  (void *)hGraph, (const void *)from, (const void *)to, (const void *)edgeData,
-	  numDependencies)
+{
+	return SIM_CALL(cuGraphAddDependencies_v2, SIM_LOCK,
+			add_edges(hGraph, from, to, edgeData, numDependencies),
+			"%p, %p, %p, %p, %zu", (void *)hGraph, (const void *)from, (const void *)to,
+			(const void *)edgeData, numDependencies);
+}
 
 static CUresult remove_edges(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
 			     size_t count)
@@ -295,16 +336,21 @@ static CUresult remove_edges(CUgraph graph, const CUgraphNode *from, const CUgra
 
 CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
 				   size_t numDependencies)
-SIM_ENTRY(cuGraphRemoveDependencies, SIM_LOCK, remove_edges(hGraph, from, to, numDependencies),
-	  "%p, %p, %p, %zu", (void *)hGraph, (const void *)from, (const void *)to,
-	  numDependencies)
+{
+	return SIM_CALL(cuGraphRemoveDependencies, SIM_LOCK,
+			remove_edges(hGraph, from, to, numDependencies), "%p, %p, %p, %zu",
+			(void *)hGraph, (const void *)from, (const void *)to, numDependencies);
+}
 
 CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
 				      const CUgraphNode *to, const CUgraphEdgeData *edgeData,
 				      size_t numDependencies)
-SIM_ENTRY(cuGraphRemoveDependencies_v2, SIM_LOCK, remove_edges(hGraph, from, to, numDependencies),
-	  "%p, %p, %p, %p, %zu", (void *)hGraph, (const void *)from, (const void *)to,
-	  (const void *)edgeData, numDependencies)
+{
+	return SIM_CALL(cuGraphRemoveDependencies_v2, SIM_LOCK,
+			remove_edges(hGraph, from, to, numDependencies), "%p, %p, %p, %p, %zu",
+			(void *)hGraph, (const void *)from, (const void *)to,
+			(const void *)edgeData, numDependencies);
+}
 
 static CUresult destroy_node(CUgraphNode node)
 {
@@ -314,14 +360,16 @@ static CUresult destroy_node(CUgraphNode node)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (node->graph->memory_nodes)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	list_for_each(other, &node->graph->nodes, node)
+	list_for_each (other, &node->graph->nodes, node)
 		(void)graph_unlink(node, other); /* most do not depend on it */
 	graph_node_free(node);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuGraphDestroyNode(CUgraphNode hNode)
-SIM_ENTRY(cuGraphDestroyNode, SIM_LOCK, destroy_node(hNode), "%p", (void *)hNode)
+{
+	return SIM_CALL(cuGraphDestroyNode, SIM_LOCK, destroy_node(hNode), "%p", (void *)hNode);
+}
 
 /* Attributes of kernel nodes. */
 
@@ -353,8 +401,10 @@ static CUresult get_attr(CUgraphNode node, CUkernelNodeAttrID attr, CUkernelNode
 
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
 				       CUkernelNodeAttrValue *value_out)
-SIM_ENTRY(cuGraphKernelNodeGetAttribute, SIM_LOCK, get_attr(hNode, attr, value_out),
-	  "%p, %d, %p", (void *)hNode, (int)attr, (void *)value_out)
+{
+	return SIM_CALL(cuGraphKernelNodeGetAttribute, SIM_LOCK, get_attr(hNode, attr, value_out),
+			"%p, %d, %p", (void *)hNode, (int)attr, (void *)value_out);
+}
 
 static CUresult set_attr(CUgraphNode node, CUkernelNodeAttrID attr,
 			 const CUkernelNodeAttrValue *value)
@@ -370,8 +420,10 @@ static CUresult set_attr(CUgraphNode node, CUkernelNodeAttrID attr,
 
 CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
 				       const CUkernelNodeAttrValue *value)
-SIM_ENTRY(cuGraphKernelNodeSetAttribute, SIM_LOCK, set_attr(hNode, attr, value), "%p, %d, %p",
-	  (void *)hNode, (int)attr, (const void *)value)
+{
+	return SIM_CALL(cuGraphKernelNodeSetAttribute, SIM_LOCK, set_attr(hNode, attr, value),
+			"%p, %d, %p", (void *)hNode, (int)attr, (const void *)value);
+}
 
 static CUresult copy_attrs(CUgraphNode dst, CUgraphNode src)
 {
@@ -387,5 +439,7 @@ static CUresult copy_attrs(CUgraphNode dst, CUgraphNode src)
 }
 
 CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
-SIM_ENTRY(cuGraphKernelNodeCopyAttributes, SIM_LOCK, copy_attrs(dst, src), "%p, %p", (void *)dst,
-	  (void *)src)
+{
+	return SIM_CALL(cuGraphKernelNodeCopyAttributes, SIM_LOCK, copy_attrs(dst, src), "%p, %p",
+			(void *)dst, (void *)src);
+}

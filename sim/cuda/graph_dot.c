@@ -9,10 +9,11 @@
 static const char *type_name(CUgraphNodeType type)
 {
 	static const char *const names[] = {
-		"KERNEL",	    "MEMCPY",	     "MEMSET",	  "HOST",
-		"GRAPH",	    "EMPTY",	     "EVENT_WAIT", "EVENT_RECORD",
-		"EXT_SEMAS_SIGNAL", "EXT_SEMAS_WAIT", "MEM_ALLOC", "MEM_FREE",
-		"BATCH_MEM_OP",	    "CONDITIONAL",
+		"KERNEL",         "MEMCPY",       "MEMSET",
+		"HOST",           "GRAPH",        "EMPTY",
+		"EVENT_WAIT",     "EVENT_RECORD", "EXT_SEMAS_SIGNAL",
+		"EXT_SEMAS_WAIT", "MEM_ALLOC",    "MEM_FREE",
+		"BATCH_MEM_OP",   "CONDITIONAL",
 	};
 
 	return (size_t)type < sizeof(names) / sizeof(names[0]) ? names[type] : "UNKNOWN";
@@ -49,17 +50,17 @@ static void print_graph(FILE *out, CUgraph graph, unsigned flags)
 	CUgraphNode node;
 
 	fprintf(out, "subgraph cluster_%llu {\nlabel=\"graph_%llu\"\n", graph->id, graph->id);
-	list_for_each(node, &graph->nodes, node) {
+	list_for_each (node, &graph->nodes, node) {
 		fprintf(out, "\"graph_%llu_node_%u\" [shape=\"box\" label=\"", graph->id, node->id);
 		print_label(out, node, flags);
 		fputs("\"];\n", out);
 	}
-	list_for_each(node, &graph->nodes, node) {
+	list_for_each (node, &graph->nodes, node) {
 		for (size_t i = 0; i < node->dep_count; i++)
 			fprintf(out, "\"graph_%llu_node_%u\" -> \"graph_%llu_node_%u\";\n",
 				graph->id, node->deps[i].from->id, graph->id, node->id);
 	}
-	list_for_each(node, &graph->nodes, node) {
+	list_for_each (node, &graph->nodes, node) {
 		if (node->child)
 			print_graph(out, node->child, flags);
 	}
@@ -85,5 +86,7 @@ static CUresult print(CUgraph graph, const char *path, unsigned flags)
 }
 
 CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)
-SIM_ENTRY(cuGraphDebugDotPrint, SIM_LOCK, print(hGraph, path, flags), "%p, \"%s\", %#x",
-	  (void *)hGraph, path ? path : "", flags)
+{
+	return SIM_CALL(cuGraphDebugDotPrint, SIM_LOCK, print(hGraph, path, flags),
+			"%p, \"%s\", %#x", (void *)hGraph, path ? path : "", flags);
+}

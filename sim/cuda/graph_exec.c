@@ -37,7 +37,7 @@ void graph_exec_forget(CUgraph graph)
 {
 	CUgraphExec exec;
 
-	list_for_each(exec, &memory_execs, node) {
+	list_for_each (exec, &memory_execs, node) {
 		if (exec->graph == graph)
 			exec->graph = NULL;
 	}
@@ -82,10 +82,9 @@ static CUresult append(CUgraphExec exec, CUgraphNode origin, const struct op *op
 		exec->room = room;
 	}
 	node = &exec->nodes[exec->count];
-	*node = (struct exec_node){ .origin = origin,
-				    .type = origin->type,
-				    .deps = deps->at,
-				    .dep_count = deps->count };
+	*node = (struct exec_node){
+		.origin = origin, .type = origin->type, .deps = deps->at, .dep_count = deps->count
+	};
 	origin->exec_index = exec->count++;
 	return op_clone(&node->op, op) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
@@ -97,13 +96,13 @@ static int child_ends(CUgraph child, const struct indices *before, struct indice
 {
 	CUgraphNode node;
 
-	list_for_each(node, &child->nodes, node)
+	list_for_each (node, &child->nodes, node)
 		node->unmet = 0;
-	list_for_each(node, &child->nodes, node) {
+	list_for_each (node, &child->nodes, node) {
 		for (size_t i = 0; i < node->dep_count; i++)
 			node->deps[i].from->unmet++;
 	}
-	list_for_each(node, &child->nodes, node) {
+	list_for_each (node, &child->nodes, node) {
 		if (!node->unmet && indices_add(ret, node->exec_index) < 0)
 			return -1;
 	}
@@ -288,8 +287,8 @@ CUresult graph_exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateRes
 	if (ret->result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
 		take_ops(exec->nodes, fresh->nodes, exec->count);
 	graph_exec_free(fresh);
-	return ret->result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS :
-							     CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	return ret->result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS
+							   : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
 /* the flat nodes of a child graph stand right before the one of its node */
@@ -298,7 +297,7 @@ static unsigned flat_count(CUgraph graph)
 	unsigned count = graph->node_count;
 	CUgraphNode node;
 
-	list_for_each(node, &graph->nodes, node) {
+	list_for_each (node, &graph->nodes, node) {
 		if (node->child)
 			count += flat_count(node->child);
 	}

@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "sim/cuda/graph.h"
 
-#define KNOWN_FLAGS                                                                          \
+#define KNOWN_FLAGS                                                                             \
 	(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | \
-	 CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH |                                         \
+	 CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH |                                            \
 	 CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
 
 static CUresult instantiate(CUgraphExec *ret, CUgraph graph, unsigned long long flags,
@@ -16,9 +16,8 @@ static CUresult instantiate(CUgraphExec *ret, CUgraph graph, unsigned long long 
 
 	if (r != CUDA_SUCCESS || !ret || (flags & ~(unsigned long long)KNOWN_FLAGS))
 		return CUDA_ERROR_INVALID_VALUE;
-	if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) &&
-	    (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH))
-		return CUDA_ERROR_INVALID_VALUE;
+	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
+		return CUDA_ERROR_INVALID_VALUE; /* no kernel here could launch it */
 	return graph_exec_new(graph, flags, ret_error, ret);
 }
 
@@ -32,24 +31,30 @@ static CUresult instantiate_log(CUgraphExec *ret, CUgraph graph, CUgraphNode *re
 
 CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
 			    char *logBuffer, size_t bufferSize)
-SIM_ENTRY(cuGraphInstantiate, SIM_CTX | SIM_LOCK,
-	  instantiate_log(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), "%p, %p",
-	  (void *)phGraphExec, (void *)hGraph)
+{
+	return SIM_CALL(cuGraphInstantiate, SIM_CTX | SIM_LOCK,
+			instantiate_log(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
+			"%p, %p", (void *)phGraphExec, (void *)hGraph);
+}
 
 CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
 			       char *logBuffer, size_t bufferSize)
-SIM_ENTRY(cuGraphInstantiate_v2, SIM_CTX | SIM_LOCK,
-	  instantiate_log(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), "%p, %p",
-	  (void *)phGraphExec, (void *)hGraph)
+{
+	return SIM_CALL(cuGraphInstantiate_v2, SIM_CTX | SIM_LOCK,
+			instantiate_log(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
+			"%p, %p", (void *)phGraphExec, (void *)hGraph);
+}
 
 /* an upload needs a stream, which only the call with a struct names */
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
 				     unsigned long long flags)
-SIM_ENTRY(cuGraphInstantiateWithFlags, SIM_CTX | SIM_LOCK,
-	  flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD ?
-		  CUDA_ERROR_INVALID_VALUE :
-		  instantiate(phGraphExec, hGraph, flags, NULL),
-	  "%p, %p, %#llx", (void *)phGraphExec, (void *)hGraph, flags)
+{
+	return SIM_CALL(cuGraphInstantiateWithFlags, SIM_CTX | SIM_LOCK,
+			flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD
+				? CUDA_ERROR_INVALID_VALUE
+				: instantiate(phGraphExec, hGraph, flags, NULL),
+			"%p, %p, %#llx", (void *)phGraphExec, (void *)hGraph, flags);
+}
 
 static CUresult upload(CUcontext ctx, CUgraphExec exec, CUstream handle, enum stream_default dflt)
 {
@@ -87,15 +92,15 @@ static CUresult instantiate_params(CUcontext ctx, CUgraphExec *ret, CUgraph grap
 }
 
 STREAM_TWINS(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz,
-	     (CUgraphExec *phGraphExec, CUgraph hGraph,
+	     (CUgraphExec * phGraphExec, CUgraph hGraph,
 	      CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
 	     SIM_CTX | SIM_LOCK,
 	     instantiate_params(call.ctx, phGraphExec, hGraph, dflt, instantiateParams),
 	     "%p, %p, %p", (void *)phGraphExec, (void *)hGraph, (void *)instantiateParams)
 
 STREAM_TWINS(cuGraphUpload, cuGraphUpload_ptsz, (CUgraphExec hGraph, CUstream hStream),
-	     SIM_CTX | SIM_LOCK, upload(call.ctx, hGraph, hStream, dflt), "%p, %p",
-	     (void *)hGraph, (void *)hStream)
+	     SIM_CTX | SIM_LOCK, upload(call.ctx, hGraph, hStream, dflt), "%p, %p", (void *)hGraph,
+	     (void *)hStream)
 
 static CUresult launch(CUcontext ctx, CUgraphExec exec, CUstream handle, enum stream_default dflt)
 {
@@ -116,8 +121,8 @@ static CUresult launch(CUcontext ctx, CUgraphExec exec, CUstream handle, enum st
 }
 
 STREAM_TWINS(cuGraphLaunch, cuGraphLaunch_ptsz, (CUgraphExec hGraph, CUstream hStream),
-	     SIM_CTX | SIM_LOCK, launch(call.ctx, hGraph, hStream, dflt), "%p, %p",
-	     (void *)hGraph, (void *)hStream)
+	     SIM_CTX | SIM_LOCK, launch(call.ctx, hGraph, hStream, dflt), "%p, %p", (void *)hGraph,
+	     (void *)hStream)
 
 static CUresult destroy(CUgraphExec exec)
 {
@@ -125,11 +130,15 @@ static CUresult destroy(CUgraphExec exec)
 
 	if (r == CUDA_SUCCESS)
 		graph_exec_free(exec);
+	queue_run_calls();
 	return r;
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
-SIM_ENTRY(cuGraphExecDestroy, SIM_LOCK, destroy(hGraphExec), "%p", (void *)hGraphExec)
+{
+	return SIM_CALL(cuGraphExecDestroy, SIM_LOCK, destroy(hGraphExec), "%p",
+			(void *)hGraphExec);
+}
 
 static CUresult get_flags(CUgraphExec exec, cuuint64_t *ret)
 {
@@ -142,24 +151,30 @@ static CUresult get_flags(CUgraphExec exec, cuuint64_t *ret)
 }
 
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
-SIM_ENTRY(cuGraphExecGetFlags, SIM_LOCK, get_flags(hGraphExec, flags), "%p, %p",
-	  (void *)hGraphExec, (void *)flags)
+{
+	return SIM_CALL(cuGraphExecGetFlags, SIM_LOCK, get_flags(hGraphExec, flags), "%p, %p",
+			(void *)hGraphExec, (void *)flags);
+}
 
 static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *ret)
 {
+	CUgraphExecUpdateResultInfo ignored;
 	CUresult r = graph_exec_check(exec);
 
 	if (r == CUDA_SUCCESS)
 		r = graph_check(graph);
-	if (r != CUDA_SUCCESS || !ret)
+	if (r != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	return graph_exec_update(exec, graph, ret);
+	return graph_exec_update(exec, graph, ret ? ret : &ignored);
 }
 
 CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 			      CUgraphExecUpdateResultInfo *resultInfo)
-SIM_ENTRY(cuGraphExecUpdate_v2, SIM_CTX | SIM_LOCK, update(hGraphExec, hGraph, resultInfo),
-	  "%p, %p, %p", (void *)hGraphExec, (void *)hGraph, (void *)resultInfo)
+{
+	return SIM_CALL(cuGraphExecUpdate_v2, SIM_CTX | SIM_LOCK,
+			update(hGraphExec, hGraph, resultInfo), "%p, %p, %p", (void *)hGraphExec,
+			(void *)hGraph, (void *)resultInfo);
+}
 
 static CUresult update_v1(CUgraphExec exec, CUgraph graph, CUgraphNode *ret_node,
 			  CUgraphExecUpdateResult *ret_result)
@@ -176,9 +191,12 @@ static CUresult update_v1(CUgraphExec exec, CUgraph graph, CUgraphNode *ret_node
 
 CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
 			   CUgraphExecUpdateResult *updateResult_out)
-SIM_ENTRY(cuGraphExecUpdate, SIM_CTX | SIM_LOCK,
-	  update_v1(hGraphExec, hGraph, hErrorNode_out, updateResult_out), "%p, %p, %p, %p",
-	  (void *)hGraphExec, (void *)hGraph, (void *)hErrorNode_out, (void *)updateResult_out)
+{
+	return SIM_CALL(cuGraphExecUpdate, SIM_CTX | SIM_LOCK,
+			update_v1(hGraphExec, hGraph, hErrorNode_out, updateResult_out),
+			"%p, %p, %p, %p", (void *)hGraphExec, (void *)hGraph,
+			(void *)hErrorNode_out, (void *)updateResult_out);
+}
 
 /* Parameters of single nodes of an exec. */
 
@@ -216,8 +234,8 @@ static CUresult set_params(CUcontext ctx, CUgraphExec exec, CUgraphNode node,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) {
 		r = graph_check(params->graph.graph);
-		return r == CUDA_SUCCESS ? graph_exec_set_child(exec, node, params->graph.graph) :
-					   r;
+		return r == CUDA_SUCCESS ? graph_exec_set_child(exec, node, params->graph.graph)
+					 : r;
 	}
 	r = graph_params_op(ctx, params, buffer, &op);
 	if (r != CUDA_SUCCESS)
@@ -246,70 +264,92 @@ static CUDA_KERNEL_NODE_PARAMS_v3 kernel_params(const void *params, size_t bytes
 }
 
 CUresult cuGraphExecKernelNodeSetParams(SET_HEAD, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-SIM_ENTRY(cuGraphExecKernelNodeSetParams, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			SET(.type = CU_GRAPH_NODE_TYPE_KERNEL,
-			    .kernel = kernel_params(nodeParams, sizeof(*nodeParams))),
-	  SET_LOG, (const void *)nodeParams)
+{
+	return SIM_CALL(cuGraphExecKernelNodeSetParams, SIM_CTX | SIM_LOCK,
+			!nodeParams ? CUDA_ERROR_INVALID_VALUE
+				    : SET(.type = CU_GRAPH_NODE_TYPE_KERNEL,
+					  .kernel = kernel_params(nodeParams, sizeof(*nodeParams))),
+			SET_LOG, (const void *)nodeParams);
+}
 
 CUresult cuGraphExecKernelNodeSetParams_v2(SET_HEAD, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphExecKernelNodeSetParams_v2, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			SET(.type = CU_GRAPH_NODE_TYPE_KERNEL,
-			    .kernel = kernel_params(nodeParams, sizeof(*nodeParams))),
-	  SET_LOG, (const void *)nodeParams)
+{
+	return SIM_CALL(cuGraphExecKernelNodeSetParams_v2, SIM_CTX | SIM_LOCK,
+			!nodeParams ? CUDA_ERROR_INVALID_VALUE
+				    : SET(.type = CU_GRAPH_NODE_TYPE_KERNEL,
+					  .kernel = kernel_params(nodeParams, sizeof(*nodeParams))),
+			SET_LOG, (const void *)nodeParams);
+}
 
 CUresult cuGraphExecMemcpyNodeSetParams(SET_HEAD, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
-SIM_ENTRY(cuGraphExecMemcpyNodeSetParams, SIM_CTX | SIM_LOCK,
-	  !copyParams ? CUDA_ERROR_INVALID_VALUE :
-			SET(.type = CU_GRAPH_NODE_TYPE_MEMCPY,
-			    .memcpy = { .copyCtx = ctx, .copyParams = *copyParams }),
-	  SET_LOG, (const void *)copyParams)
+{
+	return SIM_CALL(cuGraphExecMemcpyNodeSetParams, SIM_CTX | SIM_LOCK,
+			!copyParams ? CUDA_ERROR_INVALID_VALUE
+				    : SET(.type = CU_GRAPH_NODE_TYPE_MEMCPY,
+					  .memcpy = { .copyCtx = ctx, .copyParams = *copyParams }),
+			SET_LOG, (const void *)copyParams);
+}
 
 CUresult cuGraphExecMemsetNodeSetParams(SET_HEAD, const CUDA_MEMSET_NODE_PARAMS *memsetParams,
 					CUcontext ctx)
-SIM_ENTRY(cuGraphExecMemsetNodeSetParams, SIM_CTX | SIM_LOCK,
-	  !memsetParams ? CUDA_ERROR_INVALID_VALUE :
-			  SET(.type = CU_GRAPH_NODE_TYPE_MEMSET,
-			      .memset = { memsetParams->dst, memsetParams->pitch,
-					  memsetParams->value, memsetParams->elementSize,
-					  memsetParams->width, memsetParams->height, ctx }),
-	  SET_LOG, (const void *)memsetParams)
+{
+	return SIM_CALL(cuGraphExecMemsetNodeSetParams, SIM_CTX | SIM_LOCK,
+			!memsetParams
+				? CUDA_ERROR_INVALID_VALUE
+				: SET(.type = CU_GRAPH_NODE_TYPE_MEMSET,
+				      .memset = { memsetParams->dst, memsetParams->pitch,
+						  memsetParams->value, memsetParams->elementSize,
+						  memsetParams->width, memsetParams->height, ctx }),
+			SET_LOG, (const void *)memsetParams);
+}
 
 CUresult cuGraphExecHostNodeSetParams(SET_HEAD, const CUDA_HOST_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphExecHostNodeSetParams, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			SET(.type = CU_GRAPH_NODE_TYPE_HOST,
-			    .host = { nodeParams->fn, nodeParams->userData }),
-	  SET_LOG, (const void *)nodeParams)
+{
+	return SIM_CALL(cuGraphExecHostNodeSetParams, SIM_CTX | SIM_LOCK,
+			!nodeParams ? CUDA_ERROR_INVALID_VALUE
+				    : SET(.type = CU_GRAPH_NODE_TYPE_HOST,
+					  .host = { nodeParams->fn, nodeParams->userData }),
+			SET_LOG, (const void *)nodeParams);
+}
 
 CUresult cuGraphExecChildGraphNodeSetParams(SET_HEAD, CUgraph childGraph)
-SIM_ENTRY(cuGraphExecChildGraphNodeSetParams, SIM_CTX | SIM_LOCK,
-	  SET(.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = { .graph = childGraph }), SET_LOG,
-	  (void *)childGraph)
+{
+	return SIM_CALL(cuGraphExecChildGraphNodeSetParams, SIM_CTX | SIM_LOCK,
+			SET(.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = { .graph = childGraph }),
+			SET_LOG, (void *)childGraph);
+}
 
 CUresult cuGraphExecEventRecordNodeSetEvent(SET_HEAD, CUevent event)
-SIM_ENTRY(cuGraphExecEventRecordNodeSetEvent, SIM_CTX | SIM_LOCK,
-	  SET(.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = { event }), SET_LOG,
-	  (void *)event)
+{
+	return SIM_CALL(cuGraphExecEventRecordNodeSetEvent, SIM_CTX | SIM_LOCK,
+			SET(.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = { event }),
+			SET_LOG, (void *)event);
+}
 
 CUresult cuGraphExecEventWaitNodeSetEvent(SET_HEAD, CUevent event)
-SIM_ENTRY(cuGraphExecEventWaitNodeSetEvent, SIM_CTX | SIM_LOCK,
-	  SET(.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = { event }), SET_LOG,
-	  (void *)event)
+{
+	return SIM_CALL(cuGraphExecEventWaitNodeSetEvent, SIM_CTX | SIM_LOCK,
+			SET(.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = { event }), SET_LOG,
+			(void *)event);
+}
 
 CUresult cuGraphExecBatchMemOpNodeSetParams(SET_HEAD,
 					    const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphExecBatchMemOpNodeSetParams, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			SET(.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-			    .memOp = { nodeParams->ctx, nodeParams->count, nodeParams->paramArray,
-				       nodeParams->flags }),
-	  SET_LOG, (const void *)nodeParams)
+{
+	return SIM_CALL(cuGraphExecBatchMemOpNodeSetParams, SIM_CTX | SIM_LOCK,
+			!nodeParams ? CUDA_ERROR_INVALID_VALUE
+				    : SET(.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+					  .memOp = { nodeParams->ctx, nodeParams->count,
+						     nodeParams->paramArray, nodeParams->flags }),
+			SET_LOG, (const void *)nodeParams);
+}
 
 CUresult cuGraphExecNodeSetParams(SET_HEAD, CUgraphNodeParams *nodeParams)
-SIM_ENTRY(cuGraphExecNodeSetParams, SIM_CTX | SIM_LOCK,
-	  set_params(call.ctx, hGraphExec, hNode, nodeParams), SET_LOG, (void *)nodeParams)
+{
+	return SIM_CALL(cuGraphExecNodeSetParams, SIM_CTX | SIM_LOCK,
+			set_params(call.ctx, hGraphExec, hNode, nodeParams), SET_LOG,
+			(void *)nodeParams);
+}
 
 /* only kernels, memsets and copies can be switched off */
 static CUresult switchable(CUgraphExec exec, CUgraphNode node, struct exec_node **ret)
@@ -319,9 +359,9 @@ static CUresult switchable(CUgraphExec exec, CUgraphNode node, struct exec_node 
 	if (r != CUDA_SUCCESS)
 		return r;
 	return (*ret)->op.kind == OP_KERNEL || (*ret)->op.kind == OP_SET ||
-			       (*ret)->op.kind == OP_COPY ?
-		       CUDA_SUCCESS :
-		       CUDA_ERROR_INVALID_VALUE;
+			       (*ret)->op.kind == OP_COPY
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult set_enabled(CUgraphExec exec, CUgraphNode node, unsigned enabled)
@@ -335,8 +375,10 @@ static CUresult set_enabled(CUgraphExec exec, CUgraphNode node, unsigned enabled
 }
 
 CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
-SIM_ENTRY(cuGraphNodeSetEnabled, SIM_LOCK, set_enabled(hGraphExec, hNode, isEnabled),
-	  "%p, %p, %u", (void *)hGraphExec, (void *)hNode, isEnabled)
+{
+	return SIM_CALL(cuGraphNodeSetEnabled, SIM_LOCK, set_enabled(hGraphExec, hNode, isEnabled),
+			"%p, %p, %u", (void *)hGraphExec, (void *)hNode, isEnabled);
+}
 
 static CUresult get_enabled(CUgraphExec exec, CUgraphNode node, unsigned *ret)
 {
@@ -349,5 +391,7 @@ static CUresult get_enabled(CUgraphExec exec, CUgraphNode node, unsigned *ret)
 }
 
 CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled)
-SIM_ENTRY(cuGraphNodeGetEnabled, SIM_LOCK, get_enabled(hGraphExec, hNode, isEnabled),
-	  "%p, %p, %p", (void *)hGraphExec, (void *)hNode, (void *)isEnabled)
+{
+	return SIM_CALL(cuGraphNodeGetEnabled, SIM_LOCK, get_enabled(hGraphExec, hNode, isEnabled),
+			"%p, %p, %p", (void *)hGraphExec, (void *)hNode, (void *)isEnabled);
+}

@@ -6,11 +6,18 @@
 #include "sim/cuda/ranges.h"
 #include "sim/cuda/va.h"
 
-/* what the graphs of this process hold of a device */
+/*
+ * What the graphs of this process hold of a device.  As measured on the card: it is reserved in
+ * chunks of 32 MiB, and what was mapped for a launch counts as used until a trim takes it away, so
+ * the two figures that programs can ask for are the same.
+ */
 struct holding {
-	uint64_t used_bytes, used_high_bytes;
-	uint64_t reserved_bytes, reserved_high_bytes;
+	uint64_t live_bytes; /* allocated by launches and not freed */
+	uint64_t reserved_bytes;
+	uint64_t used_high_bytes, reserved_high_bytes;
 };
+
+#define CHUNK_BYTES ((uint64_t)32 << 20)
 
 static struct holding holdings[SIM_DEVICES_MAX]; /* by sim_device.ordinal */
 static struct list mems = { &mems, &mems };
@@ -94,8 +101,7 @@ void graph_mem_use(struct graph_mem *mem)
 	if (mem->in_use)
 		return;
 	mem->in_use = true;
-	holding->used_bytes += mem->bytes;
-	holding->used_high_bytes = size_max(holding->used_high_bytes, holding->used_bytes);
+	holding->live_bytes += mem->bytes;
 }
 
 static void mem_free(struct graph_mem *mem)
@@ -103,7 +109,7 @@ static void mem_free(struct graph_mem *mem)
 	if (!mem->in_use)
 		return;
 	mem->in_use = false;
-	holding_of(mem)->used_bytes -= mem->bytes;
+	holding_of(mem)->live_bytes -= mem->bytes;
 	end_if_unused(mem);
 }
 
@@ -113,6 +119,14 @@ void graph_mem_release(CUdeviceptr ptr)
 
 	if (mem)
 		mem_free(mem);
+}
+
+void graph_mem_mark_free(CUdeviceptr ptr, bool has_free_node)
+{
+	struct graph_mem *mem = graph_mem_find(ptr);
+
+	if (mem)
+		mem->has_free_node = has_free_node;
 }
 
 CUresult sim_exec_graph_free(struct sim_alloc *alloc)
@@ -131,12 +145,14 @@ static CUresult reserve(struct sim_device *device, uint64_t bytes)
 	struct holding *holding = &holdings[device->ordinal];
 	CUresult r;
 
+	bytes = size_round_up(bytes, CHUNK_BYTES);
 	if (bytes <= holding->reserved_bytes)
 		return CUDA_SUCCESS;
 	r = sim_charge(device, SIM_USE_GRAPH, bytes - holding->reserved_bytes);
 	if (r != CUDA_SUCCESS)
 		return r;
 	holding->reserved_bytes = bytes;
+	holding->used_high_bytes = size_max(holding->used_high_bytes, bytes);
 	holding->reserved_high_bytes = size_max(holding->reserved_high_bytes, bytes);
 	return CUDA_SUCCESS;
 }
@@ -156,7 +172,7 @@ CUresult graph_mem_prepare(CUcontext ctx, CUgraphExec exec)
 			return CUDA_ERROR_INVALID_VALUE;
 		mem_free(op->alloc.mem);
 	}
-	now_bytes = most_bytes = holdings[ctx->device->ordinal].used_bytes;
+	now_bytes = most_bytes = holdings[ctx->device->ordinal].live_bytes;
 	for (unsigned i = 0; i < exec->count; i++) {
 		const struct op *op = &exec->nodes[i].op;
 		const struct graph_mem *freed;
@@ -177,7 +193,7 @@ void graph_ctx_fini(CUcontext ctx)
 {
 	struct graph_mem *mem, *tmp;
 
-	list_for_each_safe(mem, tmp, &mems, node) {
+	list_for_each_safe (mem, tmp, &mems, node) {
 		if (mem->ctx == ctx)
 			mem_free(mem);
 	}
@@ -188,17 +204,21 @@ static CUresult trim(CUdevice ordinal)
 {
 	struct sim_device *device = sim_device(ordinal);
 	struct holding *holding;
+	uint64_t keep_bytes;
 
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	holding = &holdings[ordinal];
-	sim_uncharge(device, SIM_USE_GRAPH, holding->reserved_bytes - holding->used_bytes);
-	holding->reserved_bytes = holding->used_bytes;
+	keep_bytes = size_round_up(holding->live_bytes, CHUNK_BYTES);
+	sim_uncharge(device, SIM_USE_GRAPH, size_sat_sub(holding->reserved_bytes, keep_bytes));
+	holding->reserved_bytes = size_min(holding->reserved_bytes, keep_bytes);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGraphMemTrim(CUdevice device)
-SIM_ENTRY(cuDeviceGraphMemTrim, SIM_LOCK, trim(device), "%d", device)
+{
+	return SIM_CALL(cuDeviceGraphMemTrim, SIM_LOCK, trim(device), "%d", device);
+}
 
 static CUresult get_attr(CUdevice ordinal, CUgraphMem_attribute attr, void *ret)
 {
@@ -211,12 +231,10 @@ static CUresult get_attr(CUdevice ordinal, CUgraphMem_attribute attr, void *ret)
 		return CUDA_ERROR_INVALID_DEVICE;
 	holding = &holdings[ordinal];
 	switch (attr) {
-	case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
-		value = holding->used_bytes;
-		break;
 	case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
 		value = holding->used_high_bytes;
 		break;
+	case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
 	case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
 		value = holding->reserved_bytes;
 		break;
@@ -231,10 +249,13 @@ static CUresult get_attr(CUdevice ordinal, CUgraphMem_attribute attr, void *ret)
 }
 
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
-SIM_ENTRY(cuDeviceGetGraphMemAttribute, SIM_LOCK, get_attr(device, attr, value), "%d, %d, %p",
-	  device, (int)attr, value)
+{
+	return SIM_CALL(cuDeviceGetGraphMemAttribute, SIM_LOCK, get_attr(device, attr, value),
+			"%d, %d, %p", device, (int)attr, value);
+}
 
-/* only the high-water marks can be set, and only to zero, which means: start again from now */
+/* only the high-water marks can be set, and only to zero, which means: start again from now
+ */
 static CUresult set_attr(CUdevice ordinal, CUgraphMem_attribute attr, const void *value)
 {
 	struct holding *holding;
@@ -249,7 +270,7 @@ static CUresult set_attr(CUdevice ordinal, CUgraphMem_attribute attr, const void
 	if (wanted)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
-		holding->used_high_bytes = holding->used_bytes;
+		holding->used_high_bytes = holding->reserved_bytes;
 	else if (attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
 		holding->reserved_high_bytes = holding->reserved_bytes;
 	else
@@ -258,5 +279,7 @@ static CUresult set_attr(CUdevice ordinal, CUgraphMem_attribute attr, const void
 }
 
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
-SIM_ENTRY(cuDeviceSetGraphMemAttribute, SIM_LOCK, set_attr(device, attr, value), "%d, %d, %p",
-	  device, (int)attr, value)
+{
+	return SIM_CALL(cuDeviceSetGraphMemAttribute, SIM_LOCK, set_attr(device, attr, value),
+			"%d, %d, %p", device, (int)attr, value);
+}

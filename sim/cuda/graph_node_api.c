@@ -20,19 +20,18 @@ static CUresult add(CUcontext ctx, CUgraphNode *ret, CUgraph graph, const CUgrap
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (params->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		return params->graph.graph == graph ?
-			       CUDA_ERROR_INVALID_VALUE :
-			       graph_add_child(graph, params->graph.graph, deps, data, count, ret);
+		return params->graph.graph == graph ? CUDA_ERROR_INVALID_VALUE
+						    : graph_add_child(graph, params->graph.graph,
+								      deps, data, count, ret);
 	r = graph_add(graph, params->type, &op, deps, data, count, ret);
 	graph_params_done(&op);
 	return r;
 }
 
-#define ADD_LOG "%p, %p, %p, %zu", (void *)ret, (void *)graph, (const void *)deps, count
+#define ADD_LOG  "%p, %p, %p, %zu", (void *)ret, (void *)graph, (const void *)deps, count
 #define ADD_HEAD CUgraphNode *ret, CUgraph graph, const CUgraphNode *deps, size_t count
 
-#define ADD(...) \
-	add(call.ctx, ret, graph, deps, NULL, count, &(CUgraphNodeParams){ __VA_ARGS__ })
+#define ADD(...) add(call.ctx, ret, graph, deps, NULL, count, &(CUgraphNodeParams){ __VA_ARGS__ })
 
 static CUDA_KERNEL_NODE_PARAMS_v3 from_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *params)
 {
@@ -51,67 +50,97 @@ static CUDA_KERNEL_NODE_PARAMS_v3 from_v2(const CUDA_KERNEL_NODE_PARAMS *params)
 }
 
 CUresult cuGraphAddKernelNode(ADD_HEAD, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-SIM_ENTRY(cuGraphAddKernelNode, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			ADD(.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = from_v1(nodeParams)),
-	  ADD_LOG)
+{
+	return SIM_CALL(
+		cuGraphAddKernelNode, SIM_CTX | SIM_LOCK,
+		!nodeParams ? CUDA_ERROR_INVALID_VALUE
+			    : ADD(.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = from_v1(nodeParams)),
+		ADD_LOG);
+}
 
 CUresult cuGraphAddKernelNode_v2(ADD_HEAD, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphAddKernelNode_v2, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			ADD(.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = from_v2(nodeParams)),
-	  ADD_LOG)
+{
+	return SIM_CALL(
+		cuGraphAddKernelNode_v2, SIM_CTX | SIM_LOCK,
+		!nodeParams ? CUDA_ERROR_INVALID_VALUE
+			    : ADD(.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = from_v2(nodeParams)),
+		ADD_LOG);
+}
 
 CUresult cuGraphAddMemcpyNode(ADD_HEAD, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
-SIM_ENTRY(cuGraphAddMemcpyNode, SIM_CTX | SIM_LOCK,
-	  !copyParams ? CUDA_ERROR_INVALID_VALUE :
-			ADD(.type = CU_GRAPH_NODE_TYPE_MEMCPY,
-			    .memcpy = { .copyCtx = ctx, .copyParams = *copyParams }),
-	  ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddMemcpyNode, SIM_CTX | SIM_LOCK,
+			!copyParams ? CUDA_ERROR_INVALID_VALUE
+				    : ADD(.type = CU_GRAPH_NODE_TYPE_MEMCPY,
+					  .memcpy = { .copyCtx = ctx, .copyParams = *copyParams }),
+			ADD_LOG);
+}
 
 static CUDA_MEMSET_NODE_PARAMS_v2 with_ctx(const CUDA_MEMSET_NODE_PARAMS *params, CUcontext ctx)
 {
-	return (CUDA_MEMSET_NODE_PARAMS_v2){ params->dst,	 params->pitch, params->value,
-					     params->elementSize, params->width, params->height,
+	return (CUDA_MEMSET_NODE_PARAMS_v2){ params->dst,
+					     params->pitch,
+					     params->value,
+					     params->elementSize,
+					     params->width,
+					     params->height,
 					     ctx };
 }
 
 CUresult cuGraphAddMemsetNode(ADD_HEAD, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
-SIM_ENTRY(cuGraphAddMemsetNode, SIM_CTX | SIM_LOCK,
-	  !memsetParams ? CUDA_ERROR_INVALID_VALUE :
-			  ADD(.type = CU_GRAPH_NODE_TYPE_MEMSET,
-			      .memset = with_ctx(memsetParams, ctx)),
-	  ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddMemsetNode, SIM_CTX | SIM_LOCK,
+			!memsetParams ? CUDA_ERROR_INVALID_VALUE
+				      : ADD(.type = CU_GRAPH_NODE_TYPE_MEMSET,
+					    .memset = with_ctx(memsetParams, ctx)),
+			ADD_LOG);
+}
 
 CUresult cuGraphAddHostNode(ADD_HEAD, const CUDA_HOST_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphAddHostNode, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			ADD(.type = CU_GRAPH_NODE_TYPE_HOST,
-			    .host = { nodeParams->fn, nodeParams->userData }),
-	  ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddHostNode, SIM_CTX | SIM_LOCK,
+			!nodeParams ? CUDA_ERROR_INVALID_VALUE
+				    : ADD(.type = CU_GRAPH_NODE_TYPE_HOST,
+					  .host = { nodeParams->fn, nodeParams->userData }),
+			ADD_LOG);
+}
 
 CUresult cuGraphAddEmptyNode(ADD_HEAD)
-SIM_ENTRY(cuGraphAddEmptyNode, SIM_CTX | SIM_LOCK, ADD(.type = CU_GRAPH_NODE_TYPE_EMPTY), ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddEmptyNode, SIM_CTX | SIM_LOCK,
+			ADD(.type = CU_GRAPH_NODE_TYPE_EMPTY), ADD_LOG);
+}
 
 CUresult cuGraphAddChildGraphNode(ADD_HEAD, CUgraph childGraph)
-SIM_ENTRY(cuGraphAddChildGraphNode, SIM_CTX | SIM_LOCK,
-	  ADD(.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = { .graph = childGraph }), ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddChildGraphNode, SIM_CTX | SIM_LOCK,
+			ADD(.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = { .graph = childGraph }),
+			ADD_LOG);
+}
 
 CUresult cuGraphAddEventRecordNode(ADD_HEAD, CUevent event)
-SIM_ENTRY(cuGraphAddEventRecordNode, SIM_CTX | SIM_LOCK,
-	  ADD(.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = { event }), ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddEventRecordNode, SIM_CTX | SIM_LOCK,
+			ADD(.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = { event }),
+			ADD_LOG);
+}
 
 CUresult cuGraphAddEventWaitNode(ADD_HEAD, CUevent event)
-SIM_ENTRY(cuGraphAddEventWaitNode, SIM_CTX | SIM_LOCK,
-	  ADD(.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = { event }), ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddEventWaitNode, SIM_CTX | SIM_LOCK,
+			ADD(.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = { event }),
+			ADD_LOG);
+}
 
 CUresult cuGraphAddBatchMemOpNode(ADD_HEAD, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphAddBatchMemOpNode, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			ADD(.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-			    .memOp = { nodeParams->ctx, nodeParams->count, nodeParams->paramArray,
-				       nodeParams->flags }),
-	  ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddBatchMemOpNode, SIM_CTX | SIM_LOCK,
+			!nodeParams ? CUDA_ERROR_INVALID_VALUE
+				    : ADD(.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+					  .memOp = { nodeParams->ctx, nodeParams->count,
+						     nodeParams->paramArray, nodeParams->flags }),
+			ADD_LOG);
+}
 
 static CUresult add_alloc(CUcontext ctx, ADD_HEAD, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
@@ -131,28 +160,40 @@ static CUresult add_alloc(CUcontext ctx, ADD_HEAD, CUDA_MEM_ALLOC_NODE_PARAMS *p
 }
 
 CUresult cuGraphAddMemAllocNode(ADD_HEAD, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphAddMemAllocNode, SIM_CTX | SIM_LOCK,
-	  add_alloc(call.ctx, ret, graph, deps, count, nodeParams), ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddMemAllocNode, SIM_CTX | SIM_LOCK,
+			add_alloc(call.ctx, ret, graph, deps, count, nodeParams), ADD_LOG);
+}
 
 CUresult cuGraphAddMemFreeNode(ADD_HEAD, CUdeviceptr dptr)
-SIM_ENTRY(cuGraphAddMemFreeNode, SIM_CTX | SIM_LOCK,
-	  ADD(.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = { dptr }), ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddMemFreeNode, SIM_CTX | SIM_LOCK,
+			ADD(.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = { dptr }), ADD_LOG);
+}
 
 CUresult cuGraphAddNode(ADD_HEAD, CUgraphNodeParams *nodeParams)
-SIM_ENTRY(cuGraphAddNode, SIM_CTX | SIM_LOCK,
-	  add(call.ctx, ret, graph, deps, NULL, count, nodeParams), ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddNode, SIM_CTX | SIM_LOCK,
+			add(call.ctx, ret, graph, deps, NULL, count, nodeParams), ADD_LOG);
+}
 
 CUresult cuGraphAddNode_v2(CUgraphNode *ret, CUgraph graph, const CUgraphNode *deps,
 			   const CUgraphEdgeData *dependencyData, size_t count,
 			   CUgraphNodeParams *nodeParams)
-SIM_ENTRY(cuGraphAddNode_v2, SIM_CTX | SIM_LOCK,
-	  add(call.ctx, ret, graph, deps, dependencyData, count, nodeParams), ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddNode_v2, SIM_CTX | SIM_LOCK,
+			add(call.ctx, ret, graph, deps, dependencyData, count, nodeParams),
+			ADD_LOG);
+}
 
 CUresult cuGraphAddNode_v3(CUgraphNode *ret, CUgraph graph, const CUgraphNode *deps,
 			   const CUgraphEdgeData *dependencyData, size_t count,
 			   CUgraphNodeParams *nodeParams)
-SIM_ENTRY(cuGraphAddNode_v3, SIM_CTX | SIM_LOCK,
-	  add(call.ctx, ret, graph, deps, dependencyData, count, nodeParams), ADD_LOG)
+{
+	return SIM_CALL(cuGraphAddNode_v3, SIM_CTX | SIM_LOCK,
+			add(call.ctx, ret, graph, deps, dependencyData, count, nodeParams),
+			ADD_LOG);
+}
 
 /* Reading and changing parameters. */
 
@@ -162,8 +203,8 @@ static CUresult of_kind(CUgraphNode node, enum op_kind kind, const void *ret)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	return ret && node->op.kind == kind && !node->child ? CUDA_SUCCESS :
-							      CUDA_ERROR_INVALID_VALUE;
+	return ret && node->op.kind == kind && !node->child ? CUDA_SUCCESS
+							    : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult set_params(CUcontext ctx, CUgraphNode node, CUgraphNodeParams *params)
@@ -182,7 +223,7 @@ static CUresult set_params(CUcontext ctx, CUgraphNode node, CUgraphNodeParams *p
 	return r == CUDA_SUCCESS ? graph_node_set(node, &op) : r;
 }
 
-#define SET(...)  set_params(call.ctx, hNode, &(CUgraphNodeParams){ __VA_ARGS__ })
+#define SET(...) set_params(call.ctx, hNode, &(CUgraphNodeParams){ __VA_ARGS__ })
 #define NODE_LOG "%p, %p", (void *)hNode
 
 static CUresult kernel_get_v1(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1 *ret)
@@ -208,26 +249,34 @@ static CUresult kernel_get_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *ret)
 }
 
 CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-SIM_ENTRY(cuGraphKernelNodeGetParams, SIM_LOCK, kernel_get_v1(hNode, nodeParams), NODE_LOG,
-	  (void *)nodeParams)
+{
+	return SIM_CALL(cuGraphKernelNodeGetParams, SIM_LOCK, kernel_get_v1(hNode, nodeParams),
+			NODE_LOG, (void *)nodeParams);
+}
 
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphKernelNodeGetParams_v2, SIM_LOCK, kernel_get_v2(hNode, nodeParams), NODE_LOG,
-	  (void *)nodeParams)
+{
+	return SIM_CALL(cuGraphKernelNodeGetParams_v2, SIM_LOCK, kernel_get_v2(hNode, nodeParams),
+			NODE_LOG, (void *)nodeParams);
+}
 
-CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode,
-				    const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-SIM_ENTRY(cuGraphKernelNodeSetParams, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			SET(.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = from_v1(nodeParams)),
-	  NODE_LOG, (const void *)nodeParams)
+CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	return SIM_CALL(
+		cuGraphKernelNodeSetParams, SIM_CTX | SIM_LOCK,
+		!nodeParams ? CUDA_ERROR_INVALID_VALUE
+			    : SET(.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = from_v1(nodeParams)),
+		NODE_LOG, (const void *)nodeParams);
+}
 
-CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
-				       const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphKernelNodeSetParams_v2, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			SET(.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = from_v2(nodeParams)),
-	  NODE_LOG, (const void *)nodeParams)
+CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	return SIM_CALL(
+		cuGraphKernelNodeSetParams_v2, SIM_CTX | SIM_LOCK,
+		!nodeParams ? CUDA_ERROR_INVALID_VALUE
+			    : SET(.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = from_v2(nodeParams)),
+		NODE_LOG, (const void *)nodeParams);
+}
 
 static CUresult memcpy_get(CUgraphNode node, CUDA_MEMCPY3D *ret)
 {
@@ -239,15 +288,19 @@ static CUresult memcpy_get(CUgraphNode node, CUDA_MEMCPY3D *ret)
 }
 
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
-SIM_ENTRY(cuGraphMemcpyNodeGetParams, SIM_LOCK, memcpy_get(hNode, nodeParams), NODE_LOG,
-	  (void *)nodeParams)
+{
+	return SIM_CALL(cuGraphMemcpyNodeGetParams, SIM_LOCK, memcpy_get(hNode, nodeParams),
+			NODE_LOG, (void *)nodeParams);
+}
 
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
-SIM_ENTRY(cuGraphMemcpyNodeSetParams, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			SET(.type = CU_GRAPH_NODE_TYPE_MEMCPY,
-			    .memcpy = { .copyParams = *nodeParams }),
-	  NODE_LOG, (const void *)nodeParams)
+{
+	return SIM_CALL(cuGraphMemcpyNodeSetParams, SIM_CTX | SIM_LOCK,
+			!nodeParams ? CUDA_ERROR_INVALID_VALUE
+				    : SET(.type = CU_GRAPH_NODE_TYPE_MEMCPY,
+					  .memcpy = { .copyParams = *nodeParams }),
+			NODE_LOG, (const void *)nodeParams);
+}
 
 static CUresult memset_get(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *ret)
 {
@@ -259,15 +312,19 @@ static CUresult memset_get(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *ret)
 }
 
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphMemsetNodeGetParams, SIM_LOCK, memset_get(hNode, nodeParams), NODE_LOG,
-	  (void *)nodeParams)
+{
+	return SIM_CALL(cuGraphMemsetNodeGetParams, SIM_LOCK, memset_get(hNode, nodeParams),
+			NODE_LOG, (void *)nodeParams);
+}
 
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphMemsetNodeSetParams, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			SET(.type = CU_GRAPH_NODE_TYPE_MEMSET,
-			    .memset = with_ctx(nodeParams, NULL)),
-	  NODE_LOG, (const void *)nodeParams)
+{
+	return SIM_CALL(cuGraphMemsetNodeSetParams, SIM_CTX | SIM_LOCK,
+			!nodeParams ? CUDA_ERROR_INVALID_VALUE
+				    : SET(.type = CU_GRAPH_NODE_TYPE_MEMSET,
+					  .memset = with_ctx(nodeParams, NULL)),
+			NODE_LOG, (const void *)nodeParams);
+}
 
 static CUresult host_get(CUgraphNode node, CUDA_HOST_NODE_PARAMS *ret)
 {
@@ -279,15 +336,19 @@ static CUresult host_get(CUgraphNode node, CUDA_HOST_NODE_PARAMS *ret)
 }
 
 CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphHostNodeGetParams, SIM_LOCK, host_get(hNode, nodeParams), NODE_LOG,
-	  (void *)nodeParams)
+{
+	return SIM_CALL(cuGraphHostNodeGetParams, SIM_LOCK, host_get(hNode, nodeParams), NODE_LOG,
+			(void *)nodeParams);
+}
 
 CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphHostNodeSetParams, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			SET(.type = CU_GRAPH_NODE_TYPE_HOST,
-			    .host = { nodeParams->fn, nodeParams->userData }),
-	  NODE_LOG, (const void *)nodeParams)
+{
+	return SIM_CALL(cuGraphHostNodeSetParams, SIM_CTX | SIM_LOCK,
+			!nodeParams ? CUDA_ERROR_INVALID_VALUE
+				    : SET(.type = CU_GRAPH_NODE_TYPE_HOST,
+					  .host = { nodeParams->fn, nodeParams->userData }),
+			NODE_LOG, (const void *)nodeParams);
+}
 
 static CUresult event_get(CUgraphNode node, enum op_kind kind, CUevent *ret)
 {
@@ -299,22 +360,30 @@ static CUresult event_get(CUgraphNode node, enum op_kind kind, CUevent *ret)
 }
 
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
-SIM_ENTRY(cuGraphEventRecordNodeGetEvent, SIM_LOCK, event_get(hNode, OP_RECORD, event_out),
-	  NODE_LOG, (void *)event_out)
+{
+	return SIM_CALL(cuGraphEventRecordNodeGetEvent, SIM_LOCK,
+			event_get(hNode, OP_RECORD, event_out), NODE_LOG, (void *)event_out);
+}
 
 CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
-SIM_ENTRY(cuGraphEventWaitNodeGetEvent, SIM_LOCK, event_get(hNode, OP_WAIT, event_out), NODE_LOG,
-	  (void *)event_out)
+{
+	return SIM_CALL(cuGraphEventWaitNodeGetEvent, SIM_LOCK,
+			event_get(hNode, OP_WAIT, event_out), NODE_LOG, (void *)event_out);
+}
 
 CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
-SIM_ENTRY(cuGraphEventRecordNodeSetEvent, SIM_CTX | SIM_LOCK,
-	  SET(.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = { event }), NODE_LOG,
-	  (void *)event)
+{
+	return SIM_CALL(cuGraphEventRecordNodeSetEvent, SIM_CTX | SIM_LOCK,
+			SET(.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = { event }),
+			NODE_LOG, (void *)event);
+}
 
 CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
-SIM_ENTRY(cuGraphEventWaitNodeSetEvent, SIM_CTX | SIM_LOCK,
-	  SET(.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = { event }), NODE_LOG,
-	  (void *)event)
+{
+	return SIM_CALL(cuGraphEventWaitNodeSetEvent, SIM_CTX | SIM_LOCK,
+			SET(.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .eventWait = { event }),
+			NODE_LOG, (void *)event);
+}
 
 static CUresult memop_get(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *ret)
 {
@@ -329,17 +398,21 @@ static CUresult memop_get(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *ret)
 
 CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode,
 					CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
-SIM_ENTRY(cuGraphBatchMemOpNodeGetParams, SIM_LOCK, memop_get(hNode, nodeParams_out), NODE_LOG,
-	  (void *)nodeParams_out)
+{
+	return SIM_CALL(cuGraphBatchMemOpNodeGetParams, SIM_LOCK, memop_get(hNode, nodeParams_out),
+			NODE_LOG, (void *)nodeParams_out);
+}
 
 CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode,
 					const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-SIM_ENTRY(cuGraphBatchMemOpNodeSetParams, SIM_CTX | SIM_LOCK,
-	  !nodeParams ? CUDA_ERROR_INVALID_VALUE :
-			SET(.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-			    .memOp = { nodeParams->ctx, nodeParams->count, nodeParams->paramArray,
-				       nodeParams->flags }),
-	  NODE_LOG, (const void *)nodeParams)
+{
+	return SIM_CALL(cuGraphBatchMemOpNodeSetParams, SIM_CTX | SIM_LOCK,
+			!nodeParams ? CUDA_ERROR_INVALID_VALUE
+				    : SET(.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+					  .memOp = { nodeParams->ctx, nodeParams->count,
+						     nodeParams->paramArray, nodeParams->flags }),
+			NODE_LOG, (const void *)nodeParams);
+}
 
 static CUresult alloc_get(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *ret)
 {
@@ -351,8 +424,10 @@ static CUresult alloc_get(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *ret)
 }
 
 CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
-SIM_ENTRY(cuGraphMemAllocNodeGetParams, SIM_LOCK, alloc_get(hNode, params_out), NODE_LOG,
-	  (void *)params_out)
+{
+	return SIM_CALL(cuGraphMemAllocNodeGetParams, SIM_LOCK, alloc_get(hNode, params_out),
+			NODE_LOG, (void *)params_out);
+}
 
 static CUresult free_get(CUgraphNode node, CUdeviceptr *ret)
 {
@@ -364,9 +439,13 @@ static CUresult free_get(CUgraphNode node, CUdeviceptr *ret)
 }
 
 CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
-SIM_ENTRY(cuGraphMemFreeNodeGetParams, SIM_LOCK, free_get(hNode, dptr_out), NODE_LOG,
-	  (void *)dptr_out)
+{
+	return SIM_CALL(cuGraphMemFreeNodeGetParams, SIM_LOCK, free_get(hNode, dptr_out), NODE_LOG,
+			(void *)dptr_out);
+}
 
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
-SIM_ENTRY(cuGraphNodeSetParams, SIM_CTX | SIM_LOCK, set_params(call.ctx, hNode, nodeParams),
-	  NODE_LOG, (void *)nodeParams)
+{
+	return SIM_CALL(cuGraphNodeSetParams, SIM_CTX | SIM_LOCK,
+			set_params(call.ctx, hNode, nodeParams), NODE_LOG, (void *)nodeParams);
+}

@@ -84,6 +84,14 @@ static CUresult alloc_op(CUcontext ctx, CUDA_MEM_ALLOC_NODE_PARAMS_v2 *params, s
 	return r;
 }
 
+static CUresult free_op(CUdeviceptr ptr, struct op *ret)
+{
+	const struct graph_mem *mem = graph_mem_find(ptr);
+
+	*ret = (struct op){ .kind = OP_FREE, .free = ptr };
+	return mem && !mem->has_free_node ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult graph_params_op(CUcontext ctx, CUgraphNodeParams *params, unsigned char *buffer,
 			 struct op *ret)
 {
@@ -111,8 +119,7 @@ CUresult graph_params_op(CUcontext ctx, CUgraphNodeParams *params, unsigned char
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 		return alloc_op(ctx, &params->alloc, ret);
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-		*ret = (struct op){ .kind = OP_FREE, .free = params->free.dptr };
-		return graph_mem_find(params->free.dptr) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+		return free_op(params->free.dptr, ret);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		return graph_check(params->graph.graph);
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:

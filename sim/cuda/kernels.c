@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "sim/cuda/memory.h"
 
 #define THREADS_PER_SM 2048
@@ -26,7 +26,8 @@ static uint32_t u32_at(const unsigned char *params, uint32_t offset)
 	return v;
 }
 
-/* the array of @n elements behind a parameter; NULL with *ret_fault set when a kernel would fault */
+/* the array of @n elements behind a parameter; NULL with *ret_fault set when a kernel would fault
+ */
 static void *array_at(uint64_t ptr, uint64_t n, size_t size, bool is_write, CUresult *ret_fault)
 {
 	uint64_t bytes;
@@ -35,8 +36,8 @@ static void *array_at(uint64_t ptr, uint64_t n, size_t size, bool is_write, CUre
 		return NULL;
 	if (!size_mul(n, size, &bytes) || ptr % size ||
 	    sim_ptr_check(ptr, bytes, is_write) != CUDA_SUCCESS) {
-		*ret_fault = ptr % size ? CUDA_ERROR_MISALIGNED_ADDRESS :
-					  CUDA_ERROR_ILLEGAL_ADDRESS;
+		*ret_fault =
+			ptr % size ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 		return NULL;
 	}
 	return (void *)(uintptr_t)ptr;

@@ -78,13 +78,13 @@ static CUresult pack_extra(void **extra, unsigned char *buffer, uint32_t *ret_by
 	return CUDA_SUCCESS;
 }
 
-static CUresult pack_params(const struct CUfunc_st *function, void **params,
-			    unsigned char *buffer, uint32_t *ret_bytes)
+static CUresult pack_params(const struct CUfunc_st *function, void **params, unsigned char *buffer,
+			    uint32_t *ret_bytes)
 {
 	size_t offset, bytes;
 
-	for (size_t i = 0; function_param(function->entry, function->effect, i, &offset, &bytes) ==
-			   CUDA_SUCCESS;
+	for (size_t i = 0;
+	     function_param(function->entry, function->effect, i, &offset, &bytes) == CUDA_SUCCESS;
 	     i++) {
 		if (!params || !params[i])
 			return CUDA_ERROR_INVALID_VALUE;

@@ -20,9 +20,9 @@ static CUresult submit(CUcontext ctx, CUstream handle, enum stream_default dflt,
 	return r == CUDA_SUCCESS ? op_submit(stream, &op) : r;
 }
 
-#define LAUNCH_PARAMS                                                                           \
-	(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,     \
-	 unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                \
+#define LAUNCH_PARAMS                                                                       \
+	(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, \
+	 unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,            \
 	 unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
 
 STREAM_TWINS(cuLaunchKernel, cuLaunchKernel_ptsz, LAUNCH_PARAMS, SIM_CTX | SIM_LOCK,
@@ -34,8 +34,8 @@ STREAM_TWINS(cuLaunchKernel, cuLaunchKernel_ptsz, LAUNCH_PARAMS, SIM_CTX | SIM_L
 				      .params = kernelParams,
 				      .extra = extra }),
 	     "%p, %u, %u, %u, %u, %u, %u, %u, %p, %p, %p", (void *)f, gridDimX, gridDimY, gridDimZ,
-	     blockDimX, blockDimY, blockDimZ, sharedMemBytes, (void *)hStream,
-	     (void *)kernelParams, (void *)extra)
+	     blockDimX, blockDimY, blockDimZ, sharedMemBytes, (void *)hStream, (void *)kernelParams,
+	     (void *)extra)
 
 STREAM_TWINS(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz,
 	     (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
@@ -50,8 +50,7 @@ STREAM_TWINS(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz,
 				      .params = kernelParams,
 				      .is_cooperative = true }),
 	     "%p, %u, %u, %u, %u, %u, %u, %u, %p, %p", (void *)f, gridDimX, gridDimY, gridDimZ,
-	     blockDimX, blockDimY, blockDimZ, sharedMemBytes, (void *)hStream,
-	     (void *)kernelParams)
+	     blockDimX, blockDimY, blockDimZ, sharedMemBytes, (void *)hStream, (void *)kernelParams)
 
 /* clusters, carve-outs, domains … change nothing here; what changes a launch's checks is read */
 static CUresult read_attrs(const CUlaunchConfig *config, struct launch *launch, CUevent *ret_event)
@@ -120,8 +119,7 @@ static CUresult submit_ex(CUcontext ctx, const CUlaunchConfig *config, CUfunctio
 STREAM_TWINS(cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
 	     (const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra),
 	     SIM_CTX | SIM_LOCK, submit_ex(call.ctx, config, f, dflt, kernelParams, extra),
-	     "%p, %p, %p, %p", (const void *)config, (void *)f, (void *)kernelParams,
-	     (void *)extra)
+	     "%p, %p, %p, %p", (const void *)config, (void *)f, (void *)kernelParams, (void *)extra)
 
 static CUresult cooperative_multi(CUcontext ctx, const CUDA_LAUNCH_PARAMS *list, unsigned count,
 				  unsigned flags)
@@ -150,6 +148,8 @@ static CUresult cooperative_multi(CUcontext ctx, const CUDA_LAUNCH_PARAMS *list,
 
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList,
 					      unsigned int numDevices, unsigned int flags)
-SIM_ENTRY(cuLaunchCooperativeKernelMultiDevice, SIM_CTX | SIM_LOCK,
-	  cooperative_multi(call.ctx, launchParamsList, numDevices, flags), "%p, %u, %#x",
-	  (void *)launchParamsList, numDevices, flags)
+{
+	return SIM_CALL(cuLaunchCooperativeKernelMultiDevice, SIM_CTX | SIM_LOCK,
+			cooperative_multi(call.ctx, launchParamsList, numDevices, flags),
+			"%p, %u, %#x", (void *)launchParamsList, numDevices, flags);
+}

@@ -23,8 +23,11 @@ static CUresult set_block(CUcontext ctx, CUfunction handle, int x, int y, int z)
 }
 
 CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
-SIM_ENTRY(cuFuncSetBlockShape, SIM_CTX | SIM_LOCK, set_block(call.ctx, hfunc, x, y, z),
-	  "%p, %d, %d, %d", (void *)hfunc, x, y, z)
+{
+	return SIM_CALL(cuFuncSetBlockShape, SIM_CTX | SIM_LOCK,
+			set_block(call.ctx, hfunc, x, y, z), "%p, %d, %d, %d", (void *)hfunc, x, y,
+			z);
+}
 
 static CUresult set_shared(CUcontext ctx, CUfunction handle, unsigned bytes)
 {
@@ -37,8 +40,10 @@ static CUresult set_shared(CUcontext ctx, CUfunction handle, unsigned bytes)
 }
 
 CUresult cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
-SIM_ENTRY(cuFuncSetSharedSize, SIM_CTX | SIM_LOCK, set_shared(call.ctx, hfunc, bytes), "%p, %u",
-	  (void *)hfunc, bytes)
+{
+	return SIM_CALL(cuFuncSetSharedSize, SIM_CTX | SIM_LOCK, set_shared(call.ctx, hfunc, bytes),
+			"%p, %u", (void *)hfunc, bytes);
+}
 
 static CUresult set_size(CUcontext ctx, CUfunction handle, unsigned bytes)
 {
@@ -54,8 +59,10 @@ static CUresult set_size(CUcontext ctx, CUfunction handle, unsigned bytes)
 }
 
 CUresult cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
-SIM_ENTRY(cuParamSetSize, SIM_CTX | SIM_LOCK, set_size(call.ctx, hfunc, numbytes), "%p, %u",
-	  (void *)hfunc, numbytes)
+{
+	return SIM_CALL(cuParamSetSize, SIM_CTX | SIM_LOCK, set_size(call.ctx, hfunc, numbytes),
+			"%p, %u", (void *)hfunc, numbytes);
+}
 
 static CUresult set_param(CUcontext ctx, CUfunction handle, int offset, const void *value,
 			  unsigned bytes)
@@ -77,18 +84,25 @@ static CUresult set_param(CUcontext ctx, CUfunction handle, int offset, const vo
 }
 
 CUresult cuParamSeti(CUfunction hfunc, int offset, unsigned int value)
-SIM_ENTRY(cuParamSeti, SIM_CTX | SIM_LOCK,
-	  set_param(call.ctx, hfunc, offset, &value, sizeof(value)), "%p, %d, %u", (void *)hfunc,
-	  offset, value)
+{
+	return SIM_CALL(cuParamSeti, SIM_CTX | SIM_LOCK,
+			set_param(call.ctx, hfunc, offset, &value, sizeof(value)), "%p, %d, %u",
+			(void *)hfunc, offset, value);
+}
 
 CUresult cuParamSetf(CUfunction hfunc, int offset, float value)
-SIM_ENTRY(cuParamSetf, SIM_CTX | SIM_LOCK,
-	  set_param(call.ctx, hfunc, offset, &value, sizeof(value)), "%p, %d, %g", (void *)hfunc,
-	  offset, (double)value)
+{
+	return SIM_CALL(cuParamSetf, SIM_CTX | SIM_LOCK,
+			set_param(call.ctx, hfunc, offset, &value, sizeof(value)), "%p, %d, %g",
+			(void *)hfunc, offset, (double)value);
+}
 
 CUresult cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes)
-SIM_ENTRY(cuParamSetv, SIM_CTX | SIM_LOCK, set_param(call.ctx, hfunc, offset, ptr, numbytes),
-	  "%p, %d, %p, %u", (void *)hfunc, offset, ptr, numbytes)
+{
+	return SIM_CALL(cuParamSetv, SIM_CTX | SIM_LOCK,
+			set_param(call.ctx, hfunc, offset, ptr, numbytes), "%p, %d, %p, %u",
+			(void *)hfunc, offset, ptr, numbytes);
+}
 
 static CUresult launch(CUcontext ctx, CUfunction handle, int width, int height, CUstream stream)
 {
@@ -99,8 +113,8 @@ static CUresult launch(CUcontext ctx, CUfunction handle, int width, int height, 
 	CUresult r = function_get(ctx, handle, &function);
 	struct launch launch = { .function = handle };
 	size_t bytes;
-	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, NULL, CU_LAUNCH_PARAM_BUFFER_SIZE,
-			  &bytes, CU_LAUNCH_PARAM_END };
+	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, NULL, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			  CU_LAUNCH_PARAM_END };
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -123,14 +137,21 @@ static CUresult launch(CUcontext ctx, CUfunction handle, int width, int height, 
 }
 
 CUresult cuLaunch(CUfunction f)
-SIM_ENTRY(cuLaunch, SIM_CTX | SIM_LOCK, launch(call.ctx, f, 1, 1, NULL), "%p", (void *)f)
+{
+	return SIM_CALL(cuLaunch, SIM_CTX | SIM_LOCK, launch(call.ctx, f, 1, 1, NULL), "%p",
+			(void *)f);
+}
 
 CUresult cuLaunchGrid(CUfunction f, int grid_width, int grid_height)
-SIM_ENTRY(cuLaunchGrid, SIM_CTX | SIM_LOCK,
-	  launch(call.ctx, f, grid_width, grid_height, NULL), "%p, %d, %d", (void *)f, grid_width,
-	  grid_height)
+{
+	return SIM_CALL(cuLaunchGrid, SIM_CTX | SIM_LOCK,
+			launch(call.ctx, f, grid_width, grid_height, NULL), "%p, %d, %d", (void *)f,
+			grid_width, grid_height);
+}
 
 CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream)
-SIM_ENTRY(cuLaunchGridAsync, SIM_CTX | SIM_LOCK,
-	  launch(call.ctx, f, grid_width, grid_height, hStream), "%p, %d, %d, %p", (void *)f,
-	  grid_width, grid_height, (void *)hStream)
+{
+	return SIM_CALL(cuLaunchGridAsync, SIM_CTX | SIM_LOCK,
+			launch(call.ctx, f, grid_width, grid_height, hStream), "%p, %d, %d, %p",
+			(void *)f, grid_width, grid_height, (void *)hStream);
+}

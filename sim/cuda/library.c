@@ -8,16 +8,15 @@
 
 static CUresult load(CUlibrary *ret, const void *code)
 {
-	struct image *image;
+	struct image *image = NULL;
 	CUlibrary library;
 	CUresult r;
 
-	if (!ret)
+	if (!ret || !code)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = sim_exec_unsafe_call();
-	if (r == CUDA_SUCCESS)
-		r = image_load(code, &image);
-	if (r != CUDA_SUCCESS)
+	(void)sim_exec_unsafe_call(); /* as a module's load: it succeeds, and yet ends captures */
+	r = image_load(code, &image);
+	if (r == CUDA_ERROR_OUT_OF_MEMORY)
 		return r;
 	library = slab_new(&library_slab);
 	if (!library) {
@@ -25,6 +24,7 @@ static CUresult load(CUlibrary *ret, const void *code)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	library->image = image;
+	library->load_error = r;
 	list_init(&library->modules);
 	list_init(&library->kernels);
 	*ret = library;
@@ -36,11 +36,14 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *j
 			   void **jitOptionsValues, unsigned int numJitOptions,
 			   CUlibraryOption *libraryOptions, void **libraryOptionValues,
 			   unsigned int numLibraryOptions)
-SIM_ENTRY(cuLibraryLoadData, SIM_LOCK,
-	  numJitOptions && (!jitOptions || !jitOptionsValues) ? CUDA_ERROR_INVALID_VALUE :
-								load(library, code),
-	  "%p, %p, %u, %p, %p, %u", (void *)library, code, numJitOptions, (void *)libraryOptions,
-	  (void *)libraryOptionValues, numLibraryOptions)
+{
+	return SIM_CALL(cuLibraryLoadData, SIM_LOCK,
+			numJitOptions && (!jitOptions || !jitOptionsValues)
+				? CUDA_ERROR_INVALID_VALUE
+				: load(library, code),
+			"%p, %p, %u, %p, %p, %u", (void *)library, code, numJitOptions,
+			(void *)libraryOptions, (void *)libraryOptionValues, numLibraryOptions);
+}
 
 static CUresult load_file(CUlibrary *ret, const char *path)
 {
@@ -54,21 +57,21 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_o
 			       void **jitOptionsValues, unsigned int numJitOptions,
 			       CUlibraryOption *libraryOptions, void **libraryOptionValues,
 			       unsigned int numLibraryOptions)
-SIM_ENTRY(cuLibraryLoadFromFile, SIM_LOCK,
-	  numJitOptions && (!jitOptions || !jitOptionsValues) ? CUDA_ERROR_INVALID_VALUE :
-								load_file(library, fileName),
-	  "%p, \"%s\", %u, %p, %p, %u", (void *)library, fileName ? fileName : "", numJitOptions,
-	  (void *)libraryOptions, (void *)libraryOptionValues, numLibraryOptions)
+{
+	return SIM_CALL(cuLibraryLoadFromFile, SIM_LOCK,
+			numJitOptions && (!jitOptions || !jitOptionsValues)
+				? CUDA_ERROR_INVALID_VALUE
+				: load_file(library, fileName),
+			"%p, \"%s\", %u, %p, %p, %u", (void *)library, fileName ? fileName : "",
+			numJitOptions, (void *)libraryOptions, (void *)libraryOptionValues,
+			numLibraryOptions);
+}
 
 static CUresult unload(CUlibrary library)
 {
-	CUresult r;
-
 	if (!slab_is(&library_slab, library))
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = sim_exec_unsafe_call();
-	if (r != CUDA_SUCCESS)
-		return r;
+	(void)sim_exec_unsafe_call(); /* as a module's */
 	while (!list_is_empty(&library->modules))
 		module_free(list_entry(library->modules.next, struct CUmod_st, library_node));
 	while (!list_is_empty(&library->kernels)) {
@@ -84,7 +87,9 @@ static CUresult unload(CUlibrary library)
 }
 
 CUresult cuLibraryUnload(CUlibrary library)
-SIM_ENTRY(cuLibraryUnload, SIM_LOCK, unload(library), "%p", (void *)library)
+{
+	return SIM_CALL(cuLibraryUnload, SIM_LOCK, unload(library), "%p", (void *)library);
+}
 
 static const struct ptx_entry *find_entry(const struct ptx_image *ptx, const char *name)
 {
@@ -104,7 +109,9 @@ static CUresult get_kernel(CUkernel *ret, CUlibrary library, const char *name)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!slab_is(&library_slab, library))
 		return CUDA_ERROR_INVALID_HANDLE;
-	list_for_each(kernel, &library->kernels, node) {
+	if (!library->image)
+		return library->load_error;
+	list_for_each (kernel, &library->kernels, node) {
 		if (!strcmp(kernel->name, name)) {
 			*ret = kernel;
 			return CUDA_SUCCESS;
@@ -131,8 +138,10 @@ static CUresult get_kernel(CUkernel *ret, CUlibrary library, const char *name)
 }
 
 CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
-SIM_ENTRY(cuLibraryGetKernel, SIM_LOCK, get_kernel(pKernel, library, name), "%p, %p, \"%s\"",
-	  (void *)pKernel, (void *)library, name ? name : "")
+{
+	return SIM_CALL(cuLibraryGetKernel, SIM_LOCK, get_kernel(pKernel, library, name),
+			"%p, %p, \"%s\"", (void *)pKernel, (void *)library, name ? name : "");
+}
 
 static CUresult kernel_count(unsigned *ret, CUlibrary library)
 {
@@ -140,13 +149,17 @@ static CUresult kernel_count(unsigned *ret, CUlibrary library)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!slab_is(&library_slab, library))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (!library->image)
+		return library->load_error;
 	*ret = library->image->ptx.entry_count;
 	return CUDA_SUCCESS;
 }
 
 CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib)
-SIM_ENTRY(cuLibraryGetKernelCount, SIM_LOCK, kernel_count(count, lib), "%p, %p", (void *)count,
-	  (void *)lib)
+{
+	return SIM_CALL(cuLibraryGetKernelCount, SIM_LOCK, kernel_count(count, lib), "%p, %p",
+			(void *)count, (void *)lib);
+}
 
 static CUresult enumerate(CUkernel *ret, unsigned count, CUlibrary library)
 {
@@ -154,6 +167,8 @@ static CUresult enumerate(CUkernel *ret, unsigned count, CUlibrary library)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!slab_is(&library_slab, library))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (!library->image)
+		return library->load_error;
 	for (unsigned i = 0; i < count && i < library->image->ptx.entry_count; i++) {
 		CUresult r = get_kernel(&ret[i], library, library->image->ptx.entries[i].name);
 
@@ -164,8 +179,10 @@ static CUresult enumerate(CUkernel *ret, unsigned count, CUlibrary library)
 }
 
 CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib)
-SIM_ENTRY(cuLibraryEnumerateKernels, SIM_LOCK, enumerate(kernels, numKernels, lib), "%p, %u, %p",
-	  (void *)kernels, numKernels, (void *)lib)
+{
+	return SIM_CALL(cuLibraryEnumerateKernels, SIM_LOCK, enumerate(kernels, numKernels, lib),
+			"%p, %u, %p", (void *)kernels, numKernels, (void *)lib);
+}
 
 static CUresult get_module(CUcontext ctx, CUmodule *ret, CUlibrary library)
 {
@@ -177,8 +194,10 @@ static CUresult get_module(CUcontext ctx, CUmodule *ret, CUlibrary library)
 }
 
 CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
-SIM_ENTRY(cuLibraryGetModule, SIM_CTX | SIM_LOCK, get_module(call.ctx, pMod, library), "%p, %p",
-	  (void *)pMod, (void *)library)
+{
+	return SIM_CALL(cuLibraryGetModule, SIM_CTX | SIM_LOCK, get_module(call.ctx, pMod, library),
+			"%p, %p", (void *)pMod, (void *)library);
+}
 
 static CUresult get_variable(CUcontext ctx, CUdeviceptr *ret_ptr, size_t *ret_bytes,
 			     CUlibrary library, const char *name, bool managed)
@@ -193,14 +212,20 @@ static CUresult get_variable(CUcontext ctx, CUdeviceptr *ret_ptr, size_t *ret_by
 }
 
 CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
-SIM_ENTRY(cuLibraryGetGlobal, SIM_CTX | SIM_LOCK,
-	  get_variable(call.ctx, dptr, bytes, library, name, false), "%p, %p, %p, \"%s\"",
-	  (void *)dptr, (void *)bytes, (void *)library, name ? name : "")
+{
+	return SIM_CALL(cuLibraryGetGlobal, SIM_CTX | SIM_LOCK,
+			get_variable(call.ctx, dptr, bytes, library, name, false),
+			"%p, %p, %p, \"%s\"", (void *)dptr, (void *)bytes, (void *)library,
+			name ? name : "");
+}
 
 CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
-SIM_ENTRY(cuLibraryGetManaged, SIM_CTX | SIM_LOCK,
-	  get_variable(call.ctx, dptr, bytes, library, name, true), "%p, %p, %p, \"%s\"",
-	  (void *)dptr, (void *)bytes, (void *)library, name ? name : "")
+{
+	return SIM_CALL(cuLibraryGetManaged, SIM_CTX | SIM_LOCK,
+			get_variable(call.ctx, dptr, bytes, library, name, true),
+			"%p, %p, %p, \"%s\"", (void *)dptr, (void *)bytes, (void *)library,
+			name ? name : "");
+}
 
 static CUresult get_function(CUcontext ctx, CUfunction *ret, CUkernel kernel)
 {
@@ -212,8 +237,11 @@ static CUresult get_function(CUcontext ctx, CUfunction *ret, CUkernel kernel)
 }
 
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
-SIM_ENTRY(cuKernelGetFunction, SIM_CTX | SIM_LOCK, get_function(call.ctx, pFunc, kernel),
-	  "%p, %p", (void *)pFunc, (void *)kernel)
+{
+	return SIM_CALL(cuKernelGetFunction, SIM_CTX | SIM_LOCK,
+			get_function(call.ctx, pFunc, kernel), "%p, %p", (void *)pFunc,
+			(void *)kernel);
+}
 
 static CUresult get_library(CUlibrary *ret, CUkernel kernel)
 {
@@ -226,5 +254,7 @@ static CUresult get_library(CUlibrary *ret, CUkernel kernel)
 }
 
 CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
-SIM_ENTRY(cuKernelGetLibrary, SIM_LOCK, get_library(pLib, kernel), "%p, %p", (void *)pLib,
-	  (void *)kernel)
+{
+	return SIM_CALL(cuKernelGetLibrary, SIM_LOCK, get_library(pLib, kernel), "%p, %p",
+			(void *)pLib, (void *)kernel);
+}

@@ -38,13 +38,19 @@ static CUresult create(unsigned count, CUjit_option *options, void **values, CUl
 
 CUresult cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues,
 		      CUlinkState *stateOut)
-SIM_ENTRY(cuLinkCreate, SIM_CTX | SIM_LOCK, create(numOptions, options, optionValues, stateOut),
-	  "%u, %p", numOptions, (void *)stateOut)
+{
+	return SIM_CALL(cuLinkCreate, SIM_CTX | SIM_LOCK,
+			create(numOptions, options, optionValues, stateOut), "%u, %p", numOptions,
+			(void *)stateOut);
+}
 
 CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues,
 			 CUlinkState *stateOut)
-SIM_ENTRY(cuLinkCreate_v2, SIM_CTX | SIM_LOCK, create(numOptions, options, optionValues, stateOut),
-	  "%u, %p", numOptions, (void *)stateOut)
+{
+	return SIM_CALL(cuLinkCreate_v2, SIM_CTX | SIM_LOCK,
+			create(numOptions, options, optionValues, stateOut), "%u, %p", numOptions,
+			(void *)stateOut);
+}
 
 /* the text behind the header's .address_size or .target line */
 static const char *body_of(const char *text)
@@ -100,16 +106,20 @@ static CUresult add(CUlinkState state, CUjitInputType type, const void *data, si
 CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size,
 		       const char *name, unsigned int numOptions, CUjit_option *options,
 		       void **optionValues)
-SIM_ENTRY(cuLinkAddData, SIM_CTX | SIM_LOCK, add(state, type, data, size),
-	  "%p, %d, %p, %zu, \"%s\", %u, %p, %p", (void *)state, (int)type, data, size,
-	  name ? name : "", numOptions, (void *)options, (void *)optionValues)
+{
+	return SIM_CALL(cuLinkAddData, SIM_CTX | SIM_LOCK, add(state, type, data, size),
+			"%p, %d, %p, %zu, \"%s\", %u, %p, %p", (void *)state, (int)type, data, size,
+			name ? name : "", numOptions, (void *)options, (void *)optionValues);
+}
 
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
 			  const char *name, unsigned int numOptions, CUjit_option *options,
 			  void **optionValues)
-SIM_ENTRY(cuLinkAddData_v2, SIM_CTX | SIM_LOCK, add(state, type, data, size),
-	  "%p, %d, %p, %zu, \"%s\", %u, %p, %p", (void *)state, (int)type, data, size,
-	  name ? name : "", numOptions, (void *)options, (void *)optionValues)
+{
+	return SIM_CALL(cuLinkAddData_v2, SIM_CTX | SIM_LOCK, add(state, type, data, size),
+			"%p, %d, %p, %zu, \"%s\", %u, %p, %p", (void *)state, (int)type, data, size,
+			name ? name : "", numOptions, (void *)options, (void *)optionValues);
+}
 
 static CUresult add_file(CUlinkState state, CUjitInputType type, const char *path)
 {
@@ -127,19 +137,23 @@ static CUresult add_file(CUlinkState state, CUjitInputType type, const char *pat
 
 CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path,
 		       unsigned int numOptions, CUjit_option *options, void **optionValues)
-SIM_ENTRY(cuLinkAddFile, SIM_CTX | SIM_LOCK, add_file(state, type, path),
-	  "%p, %d, \"%s\", %u, %p, %p", (void *)state, (int)type, path ? path : "", numOptions,
-	  (void *)options, (void *)optionValues)
+{
+	return SIM_CALL(cuLinkAddFile, SIM_CTX | SIM_LOCK, add_file(state, type, path),
+			"%p, %d, \"%s\", %u, %p, %p", (void *)state, (int)type, path ? path : "",
+			numOptions, (void *)options, (void *)optionValues);
+}
 
 CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
 			  unsigned int numOptions, CUjit_option *options, void **optionValues)
-SIM_ENTRY(cuLinkAddFile_v2, SIM_CTX | SIM_LOCK, add_file(state, type, path),
-	  "%p, %d, \"%s\", %u, %p, %p", (void *)state, (int)type, path ? path : "", numOptions,
-	  (void *)options, (void *)optionValues)
+{
+	return SIM_CALL(cuLinkAddFile_v2, SIM_CTX | SIM_LOCK, add_file(state, type, path),
+			"%p, %d, \"%s\", %u, %p, %p", (void *)state, (int)type, path ? path : "",
+			numOptions, (void *)options, (void *)optionValues);
+}
 
 static CUresult complete(CUlinkState state, void **ret_cubin, size_t *ret_bytes)
 {
-	static const char elf[64] = "\177ELF\2\1\1";
+	static const char elf[64] = { 0x7f, 'E', 'L', 'F', 2, 1, 1, [18] = (char)190 };
 
 	if (!slab_is(&link_slab, state))
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -161,8 +175,10 @@ static CUresult complete(CUlinkState state, void **ret_cubin, size_t *ret_bytes)
 }
 
 CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
-SIM_ENTRY(cuLinkComplete, SIM_CTX | SIM_LOCK, complete(state, cubinOut, sizeOut), "%p, %p, %p",
-	  (void *)state, (void *)cubinOut, (void *)sizeOut)
+{
+	return SIM_CALL(cuLinkComplete, SIM_CTX | SIM_LOCK, complete(state, cubinOut, sizeOut),
+			"%p, %p, %p", (void *)state, (void *)cubinOut, (void *)sizeOut);
+}
 
 static CUresult destroy(CUlinkState state)
 {
@@ -174,4 +190,6 @@ static CUresult destroy(CUlinkState state)
 }
 
 CUresult cuLinkDestroy(CUlinkState state)
-SIM_ENTRY(cuLinkDestroy, SIM_LOCK, destroy(state), "%p", (void *)state)
+{
+	return SIM_CALL(cuLinkDestroy, SIM_LOCK, destroy(state), "%p", (void *)state);
+}

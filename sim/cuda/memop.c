@@ -24,14 +24,15 @@ CUresult memop_check(const struct op_memop *memop)
 		switch (op->operation) {
 		case CU_STREAM_MEM_OP_WAIT_VALUE_32:
 		case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-			if (op->waitValue.flags & ~(unsigned)(CU_STREAM_WAIT_VALUE_NOR |
-							      CU_STREAM_WAIT_VALUE_FLUSH))
+			if (op->waitValue.flags &
+			    ~(unsigned)(CU_STREAM_WAIT_VALUE_NOR | CU_STREAM_WAIT_VALUE_FLUSH))
 				return CUDA_ERROR_INVALID_VALUE;
 			r = check_address(op->waitValue.address, is_wide(op->operation), false);
 			break;
 		case CU_STREAM_MEM_OP_WRITE_VALUE_32:
 		case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-			if (op->writeValue.flags & ~(unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
+			if (op->writeValue.flags &
+			    ~(unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
 				return CUDA_ERROR_INVALID_VALUE;
 			r = check_address(op->writeValue.address, is_wide(op->operation), true);
 			break;
@@ -64,8 +65,8 @@ static bool wait_is_met(const CUstreamBatchMemOpParams *op)
 
 	switch (op->waitValue.flags & CU_STREAM_WAIT_VALUE_NOR) {
 	case CU_STREAM_WAIT_VALUE_GEQ: /* cyclic, as a counter that may wrap */
-		return wide ? (int64_t)(value - wanted) >= 0 :
-			      (int32_t)((uint32_t)value - (uint32_t)wanted) >= 0;
+		return wide ? (int64_t)(value - wanted) >= 0
+			    : (int32_t)((uint32_t)value - (uint32_t)wanted) >= 0;
 	case CU_STREAM_WAIT_VALUE_EQ:
 		return value == wanted;
 	case CU_STREAM_WAIT_VALUE_AND:

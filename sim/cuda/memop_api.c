@@ -6,7 +6,8 @@
 static CUresult submit(CUcontext ctx, CUstream handle, enum stream_default dflt,
 		       CUstreamBatchMemOpParams *ops, unsigned count, unsigned flags)
 {
-	struct op op = { .kind = OP_MEMOP, .memop = { .ops = ops, .count = count, .flags = flags } };
+	struct op op = { .kind = OP_MEMOP,
+			 .memop = { .ops = ops, .count = count, .flags = flags } };
 	CUstream stream;
 	CUresult r;
 
@@ -23,8 +24,10 @@ static CUresult one(CUcontext ctx, CUstream handle, enum stream_default dflt,
 		    unsigned flags)
 {
 	CUstreamBatchMemOpParams op = { .pad = { 0 } };
-	bool wait = type == CU_STREAM_MEM_OP_WAIT_VALUE_32 || type == CU_STREAM_MEM_OP_WAIT_VALUE_64;
-	bool wide = type == CU_STREAM_MEM_OP_WAIT_VALUE_64 || type == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+	bool wait =
+		type == CU_STREAM_MEM_OP_WAIT_VALUE_32 || type == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+	bool wide =
+		type == CU_STREAM_MEM_OP_WAIT_VALUE_64 || type == CU_STREAM_MEM_OP_WRITE_VALUE_64;
 
 	op.operation = type;
 	if (wait) {
@@ -46,12 +49,12 @@ static CUresult one(CUcontext ctx, CUstream handle, enum stream_default dflt,
 }
 
 /* the two generations of each call differ only in what the device had to support */
-#define VALUE_CALL(api, type, value_type)                                                    \
-	STREAM_TWINS(api, api##_ptsz,                                                        \
-		     (CUstream stream, CUdeviceptr addr, value_type value, unsigned flags),  \
+#define VALUE_CALL(api, type, value_type)                                                       \
+	STREAM_TWINS(api, api##_ptsz,                                                           \
+		     (CUstream stream, CUdeviceptr addr, value_type value, unsigned flags),     \
 		     SIM_CTX | SIM_LOCK, one(call.ctx, stream, dflt, type, addr, value, flags), \
-		     "%p, %#llx, %#llx, %#x", (void *)stream, addr,                          \
-		     (unsigned long long)value, flags)
+		     "%p, %#llx, %#llx, %#x", (void *)stream, addr, (unsigned long long)value,  \
+		     flags)
 
 VALUE_CALL(cuStreamWaitValue32, CU_STREAM_MEM_OP_WAIT_VALUE_32, cuuint32_t)
 VALUE_CALL(cuStreamWaitValue32_v2, CU_STREAM_MEM_OP_WAIT_VALUE_32, cuuint32_t)

@@ -23,8 +23,6 @@ static CUresult set(CUcontext ctx, CUstream handle, enum stream_default dflt, bo
 		if (capture_stream_is_active(stream))
 			return capture_refuse(stream);
 		r = capture_check_legacy(stream);
-		if (r == CUDA_SUCCESS)
-			r = sim_exec_unsafe_call();
 		if (r != CUDA_SUCCESS)
 			return r;
 	}
@@ -37,15 +35,15 @@ static CUresult set(CUcontext ctx, CUstream handle, enum stream_default dflt, bo
 	return r;
 }
 
-#define SET_1D(api, element_bytes, value_type)                                                   \
-	STREAM_TWINS(api##_v2, api##_v2_ptds, (CUdeviceptr dst, value_type value, size_t n),     \
-		     SIM_CTX | SIM_LOCK,                                                         \
-		     set(call.ctx, NULL, dflt, true, dst, 0, value, element_bytes, n, 1),        \
-		     "%#llx, %#x, %zu", dst, (unsigned)value, n)                                 \
-	STREAM_TWINS(api##Async, api##Async_ptsz,                                                \
-		     (CUdeviceptr dst, value_type value, size_t n, CUstream stream),             \
-		     SIM_CTX | SIM_LOCK,                                                         \
-		     set(call.ctx, stream, dflt, false, dst, 0, value, element_bytes, n, 1),     \
+#define SET_1D(api, element_bytes, value_type)                                               \
+	STREAM_TWINS(api##_v2, api##_v2_ptds, (CUdeviceptr dst, value_type value, size_t n), \
+		     SIM_CTX | SIM_LOCK,                                                     \
+		     set(call.ctx, NULL, dflt, true, dst, 0, value, element_bytes, n, 1),    \
+		     "%#llx, %#x, %zu", dst, (unsigned)value, n)                             \
+	STREAM_TWINS(api##Async, api##Async_ptsz,                                            \
+		     (CUdeviceptr dst, value_type value, size_t n, CUstream stream),         \
+		     SIM_CTX | SIM_LOCK,                                                     \
+		     set(call.ctx, stream, dflt, false, dst, 0, value, element_bytes, n, 1), \
 		     "%#llx, %#x, %zu, %p", dst, (unsigned)value, n, (void *)stream)
 
 #define SET_2D(api, element_bytes, value_type)                                                   \

@@ -10,6 +10,20 @@ struct slab function_slab = SLAB_INIT(struct CUfunc_st, FUNCTION_MAGIC);
 struct slab library_slab = SLAB_INIT(struct CUlib_st, LIBRARY_MAGIC);
 struct slab kernel_slab = SLAB_INIT(struct CUkern_st, KERNEL_MAGIC);
 
+static CUresult image_error(int r)
+{
+	switch (r) {
+	case -ENOMEM:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	case -EBADMSG:
+		return CUDA_ERROR_INVALID_PTX;
+	case -EPROTONOSUPPORT:
+		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+	default:
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+}
+
 CUresult image_load(const void *code, struct image **ret)
 {
 	struct image *image;
@@ -23,9 +37,7 @@ CUresult image_load(const void *code, struct image **ret)
 	r = ptx_image_read(code, &image->ptx);
 	if (r < 0) {
 		free(image);
-		return r == -ENOMEM  ? CUDA_ERROR_OUT_OF_MEMORY :
-		       r == -EBADMSG ? CUDA_ERROR_INVALID_PTX :
-				       CUDA_ERROR_INVALID_IMAGE;
+		return image_error(r);
 	}
 	image->refs = 1;
 	*ret = image;
@@ -87,8 +99,11 @@ static CUresult make_globals(CUmodule module)
 		if (r != CUDA_SUCCESS)
 			return r;
 		global->alloc->owner = module;
-		/* no initialisers here: the simulator takes every variable for zero at first */
-		memset((void *)(uintptr_t)global->alloc->base, 0, global->declared->bytes);
+		if (global->declared->initial)
+			memcpy((void *)(uintptr_t)global->alloc->base, global->declared->initial,
+			       global->declared->bytes);
+		else
+			memset((void *)(uintptr_t)global->alloc->base, 0, global->declared->bytes);
 	}
 	return CUDA_SUCCESS;
 }
@@ -136,7 +151,7 @@ CUresult module_function(CUmodule module, const char *name, CUfunction *ret)
 	const struct ptx_entry *entry = find_entry(ptx, name);
 	CUfunction function;
 
-	list_for_each(function, &module->functions, node) {
+	list_for_each (function, &module->functions, node) {
 		if (!strcmp(function->name, name)) {
 			*ret = function;
 			return CUDA_SUCCESS;
@@ -174,8 +189,7 @@ CUresult module_global(CUmodule module, const char *name, bool managed, CUdevice
 	for (unsigned i = 0; i < ptx->global_count; i++) {
 		const struct module_global *global = &module->globals[i];
 
-		if (strcmp(global->declared->name, name) ||
-		    (managed && !global->declared->managed))
+		if (strcmp(global->declared->name, name) || (managed && !global->declared->managed))
 			continue;
 		if (ret_ptr)
 			*ret_ptr = global->alloc->base;
@@ -183,7 +197,8 @@ CUresult module_global(CUmodule module, const char *name, bool managed, CUdevice
 			*ret_bytes = global->declared->bytes;
 		return CUDA_SUCCESS;
 	}
-	return CUDA_ERROR_NOT_FOUND;
+	/* measured: a function's name is another mistake than a name of nothing */
+	return find_entry(ptx, name) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult library_module(CUlibrary library, CUcontext ctx, CUmodule *ret)
@@ -191,7 +206,9 @@ CUresult library_module(CUlibrary library, CUcontext ctx, CUmodule *ret)
 	CUmodule module;
 	CUresult r;
 
-	list_for_each(module, &library->modules, library_node) {
+	if (!library->image)
+		return library->load_error;
+	list_for_each (module, &library->modules, library_node) {
 		if (module->ctx == ctx) {
 			*ret = module;
 			return CUDA_SUCCESS;

@@ -72,10 +72,10 @@ struct CUfunc_st {
 
 struct CUlib_st {
 	uint32_t magic;
-	struct image *image;
+	struct image *image; /* NULL: it could not be read, which is told on first use */
+	CUresult load_error;
 	struct list modules;
 	struct list kernels;
-	struct list node;
 };
 
 struct CUkern_st {
@@ -121,7 +121,8 @@ CUresult function_param(const struct ptx_entry *entry, const struct kernel_effec
 
 /** attrs_get, attrs_set - CU_FUNC_ATTRIBUTE_*; INVALID_VALUE for what is none or read-only */
 CUresult attrs_get(const struct function_attrs *attrs, const struct ptx_entry *entry,
-		   const struct sim_device_info *info, CUfunction_attribute attr, int *ret);
+		   const struct ptx_image *image, const struct sim_device_info *info,
+		   CUfunction_attribute attr, int *ret);
 CUresult attrs_set(struct function_attrs *attrs, const struct ptx_entry *entry,
 		   const struct sim_device_info *info, CUfunction_attribute attr, int value);
 

@@ -22,6 +22,8 @@ CUresult module_file_read(const char *path, void **ret)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return CUDA_ERROR_FILE_NOT_FOUND;
+	if (S_ISDIR(st.st_mode)) /* measured: its size is taken for that of a file */
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
 		return CUDA_ERROR_INVALID_IMAGE;
 	text = calloc(1, (size_t)st.st_size + 4); /* a text may be cut short: it ends in zeros */
@@ -47,11 +49,10 @@ static CUresult load(CUcontext ctx, CUmodule *ret, const void *code)
 
 	if (!ret)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = sim_exec_unsafe_call();
-	if (r == CUDA_SUCCESS)
-		r = image_load(code, &image);
+	r = image_load(code, &image);
 	if (r != CUDA_SUCCESS)
 		return r;
+	(void)sim_exec_unsafe_call(); /* measured: the load succeeds, and yet ends captures */
 	r = module_new(ctx, image, NULL, ret);
 	image_unref(image);
 	return r;
@@ -60,22 +61,26 @@ static CUresult load(CUcontext ctx, CUmodule *ret, const void *code)
 static CUresult load_file(CUcontext ctx, CUmodule *ret, const char *path)
 {
 	AUTO_FREE void *code = NULL;
-	CUresult r = module_file_read(path, &code);
+	CUresult r = ret ? module_file_read(path, &code) : CUDA_ERROR_INVALID_VALUE;
 
 	return r == CUDA_SUCCESS ? load(ctx, ret, code) : r;
 }
 
 CUresult cuModuleLoad(CUmodule *module, const char *fname)
-SIM_ENTRY(cuModuleLoad, SIM_CTX | SIM_LOCK, load_file(call.ctx, module, fname), "%p, \"%s\"",
-	  (void *)module, fname ? fname : "")
+{
+	return SIM_CALL(cuModuleLoad, SIM_CTX | SIM_LOCK, load_file(call.ctx, module, fname),
+			"%p, \"%s\"", (void *)module, fname ? fname : "");
+}
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
-SIM_ENTRY(cuModuleLoadData, SIM_CTX | SIM_LOCK, load(call.ctx, module, image), "%p, %p",
-	  (void *)module, image)
+{
+	return SIM_CALL(cuModuleLoadData, SIM_CTX | SIM_LOCK, load(call.ctx, module, image),
+			"%p, %p", (void *)module, image);
+}
 
 /*
- * Options ask for logs and figures of a compiler that is not here; logs come out empty, which is
- * what a clean compilation gives.
+ * Options ask for logs and figures of a compiler that is not here; logs come out empty,
+ * which is what a clean compilation gives.
  */
 static void clear_logs(unsigned count, const CUjit_option *options, void **values)
 {
@@ -108,55 +113,75 @@ static CUresult load_ex(CUcontext ctx, CUmodule *ret, const void *code, unsigned
 
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
 			    CUjit_option *options, void **optionValues)
-SIM_ENTRY(cuModuleLoadDataEx, SIM_CTX | SIM_LOCK,
-	  load_ex(call.ctx, module, image, numOptions, options, optionValues), "%p, %p, %u",
-	  (void *)module, image, numOptions)
+{
+	return SIM_CALL(cuModuleLoadDataEx, SIM_CTX | SIM_LOCK,
+			load_ex(call.ctx, module, image, numOptions, options, optionValues),
+			"%p, %p, %u", (void *)module, image, numOptions);
+}
 
 CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
-SIM_ENTRY(cuModuleLoadFatBinary, SIM_CTX | SIM_LOCK, load(call.ctx, module, fatCubin), "%p, %p",
-	  (void *)module, fatCubin)
+{
+	return SIM_CALL(cuModuleLoadFatBinary, SIM_CTX | SIM_LOCK, load(call.ctx, module, fatCubin),
+			"%p, %p", (void *)module, fatCubin);
+}
 
 static CUresult unload(CUmodule module)
 {
-	CUresult r;
-
 	if (!slab_is(&module_slab, module) || module->library)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = sim_exec_unsafe_call();
-	if (r == CUDA_SUCCESS)
-		module_free(module);
-	return r;
+	(void)sim_exec_unsafe_call(); /* as a load: it succeeds, and yet ends captures */
+	module_free(module);
+	return CUDA_SUCCESS;
 }
 
 CUresult cuModuleUnload(CUmodule hmod)
-SIM_ENTRY(cuModuleUnload, SIM_CTX | SIM_LOCK, unload(hmod), "%p", (void *)hmod)
+{
+	return SIM_CALL(cuModuleUnload, SIM_CTX | SIM_LOCK, unload(hmod), "%p", (void *)hmod);
+}
 
 static CUresult get_function(CUfunction *ret, CUmodule module, const char *name)
 {
+	CUresult r;
+
 	if (!ret || !name)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!slab_is(&module_slab, module))
 		return CUDA_ERROR_INVALID_HANDLE;
-	return module_function(module, name, ret);
+	r = *name ? module_function(module, name, ret) : CUDA_ERROR_INVALID_VALUE;
+	if (r != CUDA_SUCCESS)
+		*ret = NULL;
+	return r;
 }
 
 CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
-SIM_ENTRY(cuModuleGetFunction, SIM_CTX | SIM_LOCK, get_function(hfunc, hmod, name),
-	  "%p, %p, \"%s\"", (void *)hfunc, (void *)hmod, name ? name : "")
+{
+	return SIM_CALL(cuModuleGetFunction, SIM_CTX | SIM_LOCK, get_function(hfunc, hmod, name),
+			"%p, %p, \"%s\"", (void *)hfunc, (void *)hmod, name ? name : "");
+}
 
 static CUresult get_global(CUdeviceptr *ret_ptr, size_t *ret_bytes, CUmodule module,
 			   const char *name)
 {
-	if (!name)
+	CUresult r;
+
+	if (!name || (!ret_ptr && !ret_bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!slab_is(&module_slab, module))
 		return CUDA_ERROR_INVALID_HANDLE;
-	return module_global(module, name, false, ret_ptr, ret_bytes);
+	r = module_global(module, name, false, ret_ptr, ret_bytes);
+	if (r != CUDA_SUCCESS && ret_ptr)
+		*ret_ptr = 0;
+	if (r != CUDA_SUCCESS && ret_bytes)
+		*ret_bytes = 0;
+	return r;
 }
 
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
-SIM_ENTRY(cuModuleGetGlobal_v2, SIM_CTX | SIM_LOCK, get_global(dptr, bytes, hmod, name),
-	  "%p, %p, %p, \"%s\"", (void *)dptr, (void *)bytes, (void *)hmod, name ? name : "")
+{
+	return SIM_CALL(cuModuleGetGlobal_v2, SIM_CTX | SIM_LOCK,
+			get_global(dptr, bytes, hmod, name), "%p, %p, %p, \"%s\"", (void *)dptr,
+			(void *)bytes, (void *)hmod, name ? name : "");
+}
 
 static CUresult function_count(unsigned *ret, CUmodule module)
 {
@@ -169,14 +194,16 @@ static CUresult function_count(unsigned *ret, CUmodule module)
 }
 
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
-SIM_ENTRY(cuModuleGetFunctionCount, SIM_CTX | SIM_LOCK, function_count(count, mod), "%p, %p",
-	  (void *)count, (void *)mod)
+{
+	return SIM_CALL(cuModuleGetFunctionCount, SIM_CTX | SIM_LOCK, function_count(count, mod),
+			"%p, %p", (void *)count, (void *)mod);
+}
 
 static CUresult enumerate(CUfunction *ret, unsigned count, CUmodule module)
 {
 	const struct ptx_image *ptx;
 
-	if (!ret || !count)
+	if (!ret)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!slab_is(&module_slab, module))
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -191,8 +218,11 @@ static CUresult enumerate(CUfunction *ret, unsigned count, CUmodule module)
 }
 
 CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
-SIM_ENTRY(cuModuleEnumerateFunctions, SIM_CTX | SIM_LOCK, enumerate(functions, numFunctions, mod),
-	  "%p, %u, %p", (void *)functions, numFunctions, (void *)mod)
+{
+	return SIM_CALL(cuModuleEnumerateFunctions, SIM_CTX | SIM_LOCK,
+			enumerate(functions, numFunctions, mod), "%p, %u, %p", (void *)functions,
+			numFunctions, (void *)mod);
+}
 
 static CUresult loading_mode(CUmoduleLoadingMode *ret)
 {
@@ -206,4 +236,6 @@ static CUresult loading_mode(CUmoduleLoadingMode *ret)
 }
 
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
-SIM_ENTRY(cuModuleGetLoadingMode, SIM_INIT, loading_mode(mode), "%p", (void *)mode)
+{
+	return SIM_CALL(cuModuleGetLoadingMode, SIM_INIT, loading_mode(mode), "%p", (void *)mode);
+}

@@ -3,6 +3,7 @@
 
 #define SHARED_PER_SM   233472
 #define SHARED_RESERVED 1024
+#define STATIC_SHARED   49152
 
 static CUresult max_blocks(CUcontext ctx, int *ret, CUfunction handle, int threads, size_t shared,
 			   unsigned flags)
@@ -18,20 +19,24 @@ static CUresult max_blocks(CUcontext ctx, int *ret, CUfunction handle, int threa
 	return r;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func,
-						     int blockSize, size_t dynamicSMemSize)
-SIM_ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor, SIM_CTX | SIM_LOCK,
-	  max_blocks(call.ctx, numBlocks, func, blockSize, dynamicSMemSize, 0), "%p, %p, %d, %zu",
-	  (void *)numBlocks, (void *)func, blockSize, dynamicSMemSize)
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize,
+						     size_t dynamicSMemSize)
+{
+	return SIM_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, SIM_CTX | SIM_LOCK,
+			max_blocks(call.ctx, numBlocks, func, blockSize, dynamicSMemSize, 0),
+			"%p, %p, %d, %zu", (void *)numBlocks, (void *)func, blockSize,
+			dynamicSMemSize);
+}
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func,
-							      int blockSize,
-							      size_t dynamicSMemSize,
+							      int blockSize, size_t dynamicSMemSize,
 							      unsigned int flags)
-SIM_ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, SIM_CTX | SIM_LOCK,
-	  max_blocks(call.ctx, numBlocks, func, blockSize, dynamicSMemSize, flags),
-	  "%p, %p, %d, %zu, %#x", (void *)numBlocks, (void *)func, blockSize, dynamicSMemSize,
-	  flags)
+{
+	return SIM_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, SIM_CTX | SIM_LOCK,
+			max_blocks(call.ctx, numBlocks, func, blockSize, dynamicSMemSize, flags),
+			"%p, %p, %d, %zu, %#x", (void *)numBlocks, (void *)func, blockSize,
+			dynamicSMemSize, flags);
+}
 
 static CUresult shared_left(CUcontext ctx, size_t *ret, CUfunction handle, int blocks, int threads)
 {
@@ -48,18 +53,22 @@ static CUresult shared_left(CUcontext ctx, size_t *ret, CUfunction handle, int b
 		return CUDA_ERROR_INVALID_VALUE;
 	used = SHARED_RESERVED + (function->entry ? function->entry->shared_bytes : 0);
 	room = SHARED_PER_SM / (size_t)blocks;
-	*ret = room > used ? room - used : 0;
+	/* measured: what a block may have without asking bounds it, also after a function asked */
+	*ret = size_min(room > used ? room - used : 0, STATIC_SHARED - (used - SHARED_RESERVED));
 	return CUDA_SUCCESS;
 }
 
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func,
 						 int numBlocks, int blockSize)
-SIM_ENTRY(cuOccupancyAvailableDynamicSMemPerBlock, SIM_CTX | SIM_LOCK,
-	  shared_left(call.ctx, dynamicSmemSize, func, numBlocks, blockSize), "%p, %p, %d, %d",
-	  (void *)dynamicSmemSize, (void *)func, numBlocks, blockSize)
+{
+	return SIM_CALL(cuOccupancyAvailableDynamicSMemPerBlock, SIM_CTX | SIM_LOCK,
+			shared_left(call.ctx, dynamicSmemSize, func, numBlocks, blockSize),
+			"%p, %p, %d, %d", (void *)dynamicSmemSize, (void *)func, numBlocks,
+			blockSize);
+}
 
-/* the size that keeps most threads running; the largest of equals.  Called without the lock, since
- * the program's function is called in between. */
+/* the size that keeps most threads running; the largest of equals.  Called without the
+ * lock, since the program's function is called in between. */
 static CUresult best_block(CUcontext ctx, int *ret_grid, int *ret_block, CUfunction handle,
 			   CUoccupancyB2DSize shared_of, size_t shared, int limit, unsigned flags)
 {
@@ -83,9 +92,9 @@ static CUresult best_block(CUcontext ctx, int *ret_grid, int *ret_block, CUfunct
 
 		sim_lock();
 		r = function_get(ctx, handle, &function);
-		blocks = r == CUDA_SUCCESS ?
-				 (int)launch_blocks_per_sm(function, (unsigned)threads, bytes) :
-				 0;
+		blocks = r == CUDA_SUCCESS
+				 ? (int)launch_blocks_per_sm(function, (unsigned)threads, bytes)
+				 : 0;
 		sim_unlock();
 		if (r != CUDA_SUCCESS)
 			return r;
@@ -102,22 +111,27 @@ static CUresult best_block(CUcontext ctx, int *ret_grid, int *ret_block, CUfunct
 CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
 					  CUoccupancyB2DSize blockSizeToDynamicSMemSize,
 					  size_t dynamicSMemSize, int blockSizeLimit)
-SIM_ENTRY(cuOccupancyMaxPotentialBlockSize, SIM_CTX,
-	  best_block(call.ctx, minGridSize, blockSize, func, blockSizeToDynamicSMemSize,
-		     dynamicSMemSize, blockSizeLimit, 0),
-	  "%p, %p, %p, %zu, %d", (void *)minGridSize, (void *)blockSize, (void *)func,
-	  dynamicSMemSize, blockSizeLimit)
+{
+	return SIM_CALL(cuOccupancyMaxPotentialBlockSize, SIM_CTX,
+			best_block(call.ctx, minGridSize, blockSize, func,
+				   blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, 0),
+			"%p, %p, %p, %zu, %d", (void *)minGridSize, (void *)blockSize, (void *)func,
+			dynamicSMemSize, blockSizeLimit);
+}
 
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize,
 						   CUfunction func,
 						   CUoccupancyB2DSize blockSizeToDynamicSMemSize,
 						   size_t dynamicSMemSize, int blockSizeLimit,
 						   unsigned int flags)
-SIM_ENTRY(cuOccupancyMaxPotentialBlockSizeWithFlags, SIM_CTX,
-	  best_block(call.ctx, minGridSize, blockSize, func, blockSizeToDynamicSMemSize,
-		     dynamicSMemSize, blockSizeLimit, flags),
-	  "%p, %p, %p, %zu, %d, %#x", (void *)minGridSize, (void *)blockSize, (void *)func,
-	  dynamicSMemSize, blockSizeLimit, flags)
+{
+	return SIM_CALL(cuOccupancyMaxPotentialBlockSizeWithFlags, SIM_CTX,
+			best_block(call.ctx, minGridSize, blockSize, func,
+				   blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit,
+				   flags),
+			"%p, %p, %p, %zu, %d, %#x", (void *)minGridSize, (void *)blockSize,
+			(void *)func, dynamicSMemSize, blockSizeLimit, flags);
+}
 
 static unsigned cluster_blocks(const CUlaunchConfig *config)
 {
@@ -154,9 +168,11 @@ static CUresult max_clusters(CUcontext ctx, int *ret, CUfunction handle,
 
 CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
 				      const CUlaunchConfig *config)
-SIM_ENTRY(cuOccupancyMaxActiveClusters, SIM_CTX | SIM_LOCK,
-	  max_clusters(call.ctx, numClusters, func, config), "%p, %p, %p", (void *)numClusters,
-	  (void *)func, (const void *)config)
+{
+	return SIM_CALL(cuOccupancyMaxActiveClusters, SIM_CTX | SIM_LOCK,
+			max_clusters(call.ctx, numClusters, func, config), "%p, %p, %p",
+			(void *)numClusters, (void *)func, (const void *)config);
+}
 
 static CUresult max_cluster_size(CUcontext ctx, int *ret, CUfunction handle,
 				 const CUlaunchConfig *config)
@@ -174,6 +190,8 @@ static CUresult max_cluster_size(CUcontext ctx, int *ret, CUfunction handle,
 
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
 					    const CUlaunchConfig *config)
-SIM_ENTRY(cuOccupancyMaxPotentialClusterSize, SIM_CTX | SIM_LOCK,
-	  max_cluster_size(call.ctx, clusterSize, func, config), "%p, %p, %p",
-	  (void *)clusterSize, (void *)func, (const void *)config)
+{
+	return SIM_CALL(cuOccupancyMaxPotentialClusterSize, SIM_CTX | SIM_LOCK,
+			max_cluster_size(call.ctx, clusterSize, func, config), "%p, %p, %p",
+			(void *)clusterSize, (void *)func, (const void *)config);
+}

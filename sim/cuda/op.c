@@ -43,7 +43,8 @@ int op_clone(struct op *dst, const struct op *src)
 		dst->kernel.params = dup_bytes(src->kernel.params, src->kernel.param_bytes);
 		return dst->kernel.params ? 0 : -ENOMEM;
 	case OP_MEMOP:
-		dst->memop.ops = dup_bytes(src->memop.ops, src->memop.count * sizeof(*src->memop.ops));
+		dst->memop.ops =
+			dup_bytes(src->memop.ops, src->memop.count * sizeof(*src->memop.ops));
 		return dst->memop.ops ? 0 : -ENOMEM;
 	case OP_ALLOC:
 		return clone_alloc(&dst->alloc);
@@ -140,17 +141,18 @@ static uint64_t run_kernel(CUcontext ctx, const struct op_kernel *kernel, uint64
 			sim_ctx_fail(ctx, fault);
 		memcpy(shape.grid, kernel->grid, sizeof(shape.grid));
 		memcpy(shape.block, kernel->block, sizeof(shape.block));
-		duration_ns = fault == CUDA_SUCCESS ?
-				      effect->duration_ns(kernel->params, &shape, info) :
-				      0;
+		duration_ns = fault == CUDA_SUCCESS
+				      ? effect->duration_ns(kernel->params, &shape, info)
+				      : 0;
 	}
 	duration_ns = size_sat_add(duration_ns, KERNEL_LATENCY_NS);
 	atomic_fetch_add_explicit(&exec->shared->launches, 1, memory_order_relaxed);
 	if (exec->row)
 		atomic_fetch_add_explicit(&exec->row->launches, 1, memory_order_relaxed);
 	exec_count_busy(exec, duration_ns);
-	return timeline_submit(&exec->group, is_wide(kernel, info) ? TIMELINE_WIDE : TIMELINE_NARROW,
-			       now_ns, ready_ns, duration_ns, NULL);
+	return timeline_submit(&exec->group,
+			       is_wide(kernel, info) ? TIMELINE_WIDE : TIMELINE_NARROW, now_ns,
+			       ready_ns, duration_ns, NULL);
 }
 
 static uint64_t run_copy(CUcontext ctx, const struct op_copy *copy, uint64_t now_ns,

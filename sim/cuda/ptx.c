@@ -6,10 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC_ELF      0x464c457fu
-#define MAGIC_FATBIN   0xba55ed50u
-#define MAGIC_FATBINC  0x466243b1u /* the wrapper that nvcc puts around a fat binary */
-#define MAGIC_ARCHIVE  0x72613c21u /* "!<ar" */
+#define MAGIC_ELF     0x464c457fu
+#define MAGIC_FATBIN  0xba55ed50u
+#define MAGIC_FATBINC 0x466243b1u /* the wrapper that nvcc puts around a fat binary */
+#define MAGIC_ARCHIVE 0x72613c21u /* "!<ar" */
+
+#define ELF_MACHINE_AT  18
+#define ELF_MACHINE_GPU 190
+
+/* what the compiler of CUDA 13.0 knows */
+#define PTX_VERSION_MAX 90
+#define TARGET_MAX      121
 
 /* a cursor over the text without comments: one token at a time */
 struct scan {
@@ -103,7 +110,7 @@ struct declaration {
 	const char *name;
 	size_t name_len;
 	uint64_t bytes;
-	uint32_t align;
+	uint32_t align, elem;
 };
 
 static bool read_declaration(struct scan *s, struct declaration *ret)
@@ -139,6 +146,7 @@ static bool read_declaration(struct scan *s, struct declaration *ret)
 			next(s);
 		}
 	}
+	ret->elem = elem;
 	if (!ret->align)
 		ret->align = elem;
 	return !__builtin_mul_overflow(count, elem, &ret->bytes);
@@ -192,6 +200,73 @@ static int read_params(struct scan *s, struct ptx_entry *entry)
 	return -EBADMSG;
 }
 
+/* the part of "ld.global.u32" before the first point */
+static bool is_instruction(const struct scan *s)
+{
+	static const char names[] =
+		" abs activemask add addc alloca and applypriority atom bar barrier bfe bfi bfind "
+		"bmsk "
+		"bra brev brkpt brx call clusterlaunchcontrol clz cnot copysign cos cp "
+		"createpolicy "
+		"cvt cvta discard div dp2a dp4a elect ex2 exit fence fma fns getctarank "
+		"griddepcontrol "
+		"isspacep istypep ld ldmatrix ldu lg2 lop3 mad mad24 madc mapa match max mbarrier "
+		"membar min mma mov movmatrix mul mul24 multimem nanosleep neg not or pmevent popc "
+		"prefetch prefetchu prmt rcp red redux rem ret rsqrt sad selp set setmaxnreg setp "
+		"shf "
+		"shfl shl shr sin slct sqrt st stackrestore stacksave stmatrix sub subc suld suq "
+		"sured "
+		"sust szext tanh tcgen05 tensormap testp tex tld4 trap txq vabsdiff vabsdiff2 "
+		"vabsdiff4 "
+		"vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vote vset "
+		"vset2 "
+		"vset4 vshl vshr vsub vsub2 vsub4 wgmma wmma xor ";
+	char word[32];
+	size_t len = 0;
+
+	while (len < s->len && s->tok[len] != '.')
+		len++;
+	if (!len || len > sizeof(word) - 3)
+		return false;
+	word[0] = ' ';
+	memcpy(word + 1, s->tok, len);
+	word[len + 1] = ' ';
+	word[len + 2] = '\0';
+	return strstr(names, word) != NULL;
+}
+
+/* a statement inside a body, of which the first token was read; up to its semicolon */
+static int read_statement(struct scan *s, struct ptx_entry *entry)
+{
+	if (s->tok[0] == '@') { /* @%p or @!%p */
+		if (!next(s) || (s->tok[0] == '!' && !next(s)) || !next(s))
+			return -EBADMSG;
+	}
+	if (is(s, ".shared")) {
+		struct declaration decl;
+
+		if (!read_declaration(s, &decl))
+			return -EBADMSG;
+		entry->shared_bytes += (uint32_t)decl.bytes;
+	} else if (is(s, ".loc") || is(s, ".pragma")) {
+		; /* where it came from, and hints: .loc ends with its line */
+		if (is(s, ".loc")) {
+			s->at += strcspn(s->at, "\n");
+			return 0;
+		}
+	} else if (s->tok[0] != '.') {
+		if (peek(s, ':'))
+			return next(s) ? 0 : -EBADMSG; /* a label */
+		if (!is_word(s->tok[0]) || !is_instruction(s))
+			return -EBADMSG;
+	}
+	while (s->tok[0] != ';') { /* braces inside are vectors and call prototypes */
+		if (!next(s))
+			return -EBADMSG;
+	}
+	return 0;
+}
+
 /* from behind the parameters to the end of the body; a prototype ends with a semicolon */
 static int read_body(struct scan *s, struct ptx_entry *entry)
 {
@@ -211,11 +286,11 @@ static int read_body(struct scan *s, struct ptx_entry *entry)
 				next(s);
 				entry->max_threads *= (uint32_t)number(s);
 			} while (peek(s, ',') && next(s));
-		} else if (is(s, ".shared")) {
-			struct declaration decl;
+		} else if (depth) {
+			int r = read_statement(s, entry);
 
-			if (depth && read_declaration(s, &decl))
-				entry->shared_bytes += (uint32_t)decl.bytes;
+			if (r < 0)
+				return r;
 		}
 	}
 	return -EBADMSG;
@@ -256,12 +331,62 @@ static int read_entry(struct scan *s, struct ptx_image *image)
 	return 0;
 }
 
+/* an integer, or the bits of a float; names of variables and functions count as 0 */
+static uint64_t initial_value(const struct scan *s)
+{
+	const char *digits = s->tok;
+	uint64_t value = 0;
+
+	if (s->len > 2 && digits[0] == '0' && strchr("xXfFdD", digits[1])) {
+		for (size_t i = 2; i < s->len && isxdigit((unsigned char)digits[i]); i++) {
+			char c = (char)tolower((unsigned char)digits[i]);
+
+			value = value * 16 + (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+		}
+		return value;
+	}
+	for (size_t i = 0; i < s->len && isdigit((unsigned char)digits[i]); i++)
+		value = value * 10 + (uint64_t)(digits[i] - '0');
+	return value;
+}
+
+/* "= 42" or "= { 1, -2, 0x3 }", nested braces too; up to the semicolon, which stays */
+static int read_initial(struct scan *s, const struct declaration *decl, unsigned char **ret)
+{
+	bool negative = false;
+	uint64_t at = 0;
+
+	if (decl->bytes > (uint64_t)1 << 30)
+		return -EBADMSG;
+	*ret = calloc(1, decl->bytes ? decl->bytes : 1);
+	if (!*ret)
+		return -ENOMEM;
+	next(s); /* the equals sign */
+	while (!peek(s, ';') && next(s)) {
+		if (s->tok[0] == '-') {
+			negative = true;
+		} else if (is_word(s->tok[0])) {
+			uint64_t value = initial_value(s);
+
+			if (negative)
+				value = -value;
+			negative = false;
+			if (at + decl->elem > decl->bytes)
+				return -EBADMSG;
+			memcpy(*ret + at, &value, decl->elem < 8 ? decl->elem : 8);
+			at += decl->elem;
+		}
+	}
+	return 0;
+}
+
 static int read_global(struct scan *s, struct ptx_image *image, bool constant)
 {
 	struct scan ahead = *s;
 	struct ptx_global global = { .constant = constant };
 	struct ptx_global *globals;
 	struct declaration decl;
+	int r = 0;
 
 	/* .global .attribute(.managed) .align 4 .u32 name */
 	if (next(&ahead) && is(&ahead, ".attribute")) {
@@ -272,17 +397,22 @@ static int read_global(struct scan *s, struct ptx_image *image, bool constant)
 	if (!read_declaration(s, &decl))
 		return -EBADMSG;
 	global.bytes = decl.bytes;
+	if (constant)
+		image->const_bytes += decl.bytes;
 	global.name = strndup(decl.name, decl.name_len);
 	globals = grow(image->globals, image->global_count, sizeof(*globals));
 	if (globals)
 		image->globals = globals;
-	if (!globals || !global.name) {
+	if (peek(s, '='))
+		r = read_initial(s, &decl, &global.initial);
+	if (!globals || !global.name || r < 0) {
 		free(global.name);
-		return -ENOMEM;
+		free(global.initial);
+		return r < 0 ? r : -ENOMEM;
 	}
 	globals[image->global_count++] = global;
 	while (next(s) && s->tok[0] != ';')
-		; /* an initialiser, or more names of an .extern */
+		;
 	return 0;
 }
 
@@ -312,14 +442,18 @@ static int read_text(const char *text, struct ptx_image *image)
 					minor = (unsigned)(s.tok[i + 1] - '0');
 			}
 			image->ptx_version = major * 10 + minor;
+			if (image->ptx_version > PTX_VERSION_MAX)
+				return -EPROTONOSUPPORT;
 		} else if (!image->ptx_version) {
-			return -EBADMSG; /* .version comes first */
+			return -ENOEXEC; /* .version comes first */
 		} else if (is(&s, ".target")) {
 			if (!next(&s) || s.len < 4 || memcmp(s.tok, "sm_", 3))
 				return -EBADMSG;
 			s.tok += 3;
 			s.len -= 3;
 			image->target = (unsigned)number(&s);
+			if (image->target < 10 || image->target > TARGET_MAX)
+				return -EBADMSG;
 		} else if (is(&s, ".extern")) {
 			external = true;
 			continue;
@@ -340,7 +474,9 @@ static int read_text(const char *text, struct ptx_image *image)
 		}
 		external = false;
 	}
-	if (r == 0 && (!image->ptx_version || !image->target))
+	if (r == 0 && !image->ptx_version)
+		r = -ENOEXEC;
+	if (r == 0 && !image->target)
 		r = -EBADMSG;
 	return r;
 }
@@ -357,6 +493,9 @@ int ptx_image_read(const void *code, struct ptx_image *ret)
 		if (!bytes[i])
 			break;
 	}
+	if (magic == MAGIC_ELF &&
+	    (bytes[ELF_MACHINE_AT] | bytes[ELF_MACHINE_AT + 1] << 8) != ELF_MACHINE_GPU)
+		return -ENOEXEC;
 	if (magic == MAGIC_ELF || magic == MAGIC_FATBIN || magic == MAGIC_FATBINC ||
 	    magic == MAGIC_ARCHIVE) {
 		image.opaque = true;
@@ -378,8 +517,10 @@ void ptx_image_fini(struct ptx_image *image)
 {
 	for (unsigned i = 0; i < image->entry_count; i++)
 		entry_fini(&image->entries[i]);
-	for (unsigned i = 0; i < image->global_count; i++)
+	for (unsigned i = 0; i < image->global_count; i++) {
 		free(image->globals[i].name);
+		free(image->globals[i].initial);
+	}
 	free(image->entries);
 	free(image->globals);
 	*image = (struct ptx_image){ 0 };

@@ -4,8 +4,9 @@
 
 /*
  * What a module image offers: the entries with their parameters and the global variables.  Of PTX
- * text the declarations are read, not the instructions.  Machine code (ELF, fat binaries) is taken
- * as it comes: its table of names may be compressed, so it is "opaque" and offers any name.
+ * text the declarations are read; of an instruction only whether there is one of that name. Machine
+ * code (ELF of a GPU, fat binaries) is taken as it comes: its table of names may be compressed, so
+ * it is "opaque" and offers any name.
  *
  * An image owns everything it points to.  Pure functions of their arguments; any thread.
  */
@@ -32,6 +33,7 @@ struct ptx_entry {
 struct ptx_global {
 	char *name;
 	uint64_t bytes;
+	unsigned char *initial; /* what it begins with; NULL: zeros */
 	bool managed;
 	bool constant;
 };
@@ -44,12 +46,14 @@ struct ptx_image {
 	unsigned entry_count;
 	struct ptx_global *globals;
 	unsigned global_count;
+	uint64_t const_bytes; /* all constants together */
 };
 
 /**
  * ptx_image_read - read @code (NUL-terminated text, or bytes that begin with a known magic)
  *
- * Returns 0; -EBADMSG: text that is not PTX; -ENOEXEC: neither text nor a known binary; -ENOMEM.
+ * Returns 0; -ENOEXEC: neither PTX nor a known binary; -EBADMSG: PTX with an error in it;
+ * -EPROTONOSUPPORT: PTX of a later version; -ENOMEM.
  */
 int ptx_image_read(const void *code, struct ptx_image *ret);
 

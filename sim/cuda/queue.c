@@ -138,8 +138,8 @@ static enum step step_graph(struct entry *entry, uint64_t now_ns, uint64_t *wake
 {
 	const struct op *host = NULL;
 
-	if (graph_run_step(entry->run, entry->ctx, now_ns,
-			   stream_ready_ns(entry->stream, now_ns), &host, wake_ns)) {
+	if (graph_run_step(entry->run, entry->ctx, now_ns, stream_ready_ns(entry->stream, now_ns),
+			   &host, wake_ns)) {
 		finish(entry, graph_run_end_ns(entry->run));
 		return STEP_DONE;
 	}
@@ -226,7 +226,7 @@ static uint64_t sweep(void)
 	return wake_ns;
 }
 
-static void run_calls(void)
+void queue_run_calls(void)
 {
 	while (!list_is_empty(&queue.calls)) {
 		struct call *call = list_entry(queue.calls.next, struct call, node);
@@ -246,13 +246,11 @@ static void *helper(void *arg)
 	(void)arg;
 	sim_lock();
 	for (;;) {
-		struct timespec ts;
-		uint64_t wake_ns;
-
-		run_calls();
-		wake_ns = sweep();
-		ts.tv_sec = (time_t)(wake_ns / NS_PER_S);
-		ts.tv_nsec = (long)(wake_ns % NS_PER_S);
+		uint64_t wake_ns = sweep();
+		struct timespec ts = {
+			.tv_sec = (time_t)(wake_ns / NS_PER_S),
+			.tv_nsec = (long)(wake_ns % NS_PER_S),
+		};
 		if (wake_ns == UINT64_MAX)
 			pthread_cond_wait(&queue.work, &sim.lock);
 		else if (wake_ns)
@@ -295,8 +293,6 @@ void queue_call(CUhostFn fn, void *data)
 	call->fn = fn;
 	call->data = data;
 	list_append(&queue.calls, &call->node);
-	if (start_helper())
-		pthread_cond_signal(&queue.work);
 }
 
 CUresult queue_add(CUstream stream, struct op *op)
@@ -337,7 +333,7 @@ void queue_drain(CUcontext ctx, CUstream stream)
 		} else if (stream) {
 			busy = exec->blocking_pending;
 		} else {
-			list_for_each(s, &exec->streams, node)
+			list_for_each (s, &exec->streams, node)
 				busy |= s->pending;
 		}
 		if (!busy)
@@ -356,7 +352,7 @@ void queue_forget(CUcontext ctx)
 {
 	struct entry *entry, *tmp;
 
-	list_for_each_safe(entry, tmp, &queue.entries, node) {
+	list_for_each_safe (entry, tmp, &queue.entries, node) {
 		if (entry->ctx != ctx)
 			continue;
 		if (entry->is_running) {

@@ -7,7 +7,7 @@
 #define CHUNK_OBJECTS 64
 
 struct slab_free {
-	uint32_t magic; /* 0 */
+	uint32_t magic; /* SLAB_FREED */
 	struct slab_free *next;
 };
 
@@ -33,7 +33,7 @@ static bool refill(struct slab *slab)
 	for (int i = CHUNK_OBJECTS - 1; i >= 0; i--) {
 		struct slab_free *object = (void *)(chunk->objects + (size_t)i * stride(slab));
 
-		object->magic = 0;
+		object->magic = SLAB_FREED;
 		object->next = slab->free;
 		slab->free = object;
 	}
@@ -59,7 +59,7 @@ void slab_free(struct slab *slab, void *object)
 
 	if (!freed)
 		return;
-	freed->magic = 0;
+	freed->magic = SLAB_FREED;
 	freed->next = slab->free;
 	slab->free = freed;
 }

@@ -41,13 +41,14 @@ CUresult stream_new(CUcontext ctx, enum stream_kind kind, unsigned flags, int pr
 	stream->kind = kind;
 	stream->ctx = ctx;
 	stream->flags = flags;
-	stream->priority = priority < STREAM_PRIORITY_GREATEST ? STREAM_PRIORITY_GREATEST :
-			   priority > STREAM_PRIORITY_LEAST    ? STREAM_PRIORITY_LEAST :
-								 priority;
+	stream->priority = priority < STREAM_PRIORITY_GREATEST ? STREAM_PRIORITY_GREATEST
+			   : priority > STREAM_PRIORITY_LEAST  ? STREAM_PRIORITY_LEAST
+							       : priority;
 	stream->charged_bytes = bytes;
 	stream->id = next_stream_id++;
 	stream->attrs[CU_LAUNCH_ATTRIBUTE_PRIORITY].priority = stream->priority;
-	stream->attrs[CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY].syncPolicy = CU_SYNC_POLICY_AUTO;
+	stream->attrs[CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY].syncPolicy =
+		(CUsynchronizationPolicy)-1; /* measured: none until one is set */
 	stream->attrs[CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP].memSyncDomainMap.remote = 1;
 	list_append(&exec->streams, &stream->node);
 	*ret = stream;
@@ -88,7 +89,7 @@ static CUresult per_thread(CUcontext ctx, CUstream *ret)
 		*ret = own.stream;
 		return CUDA_SUCCESS;
 	}
-	list_for_each(stream, &ctx->exec->streams, node) {
+	list_for_each (stream, &ctx->exec->streams, node) {
 		if (stream->kind == STREAM_PER_THREAD && stream->thread_id == own.thread_id)
 			goto found;
 	}

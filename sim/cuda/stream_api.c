@@ -12,13 +12,17 @@ static CUresult create(CUcontext ctx, CUstream *ret, unsigned flags, int priorit
 }
 
 CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
-SIM_ENTRY(cuStreamCreate, SIM_CTX | SIM_LOCK, create(call.ctx, phStream, Flags, 0), "%p, %#x",
-	  (void *)phStream, Flags)
+{
+	return SIM_CALL(cuStreamCreate, SIM_CTX | SIM_LOCK, create(call.ctx, phStream, Flags, 0),
+			"%p, %#x", (void *)phStream, Flags);
+}
 
 CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
-SIM_ENTRY(cuStreamCreateWithPriority, SIM_CTX | SIM_LOCK,
-	  create(call.ctx, phStream, flags, priority), "%p, %#x, %d", (void *)phStream, flags,
-	  priority)
+{
+	return SIM_CALL(cuStreamCreateWithPriority, SIM_CTX | SIM_LOCK,
+			create(call.ctx, phStream, flags, priority), "%p, %#x, %d",
+			(void *)phStream, flags, priority);
+}
 
 /* only created streams can be destroyed */
 static CUresult destroy(CUstream handle)
@@ -35,14 +39,18 @@ static CUresult destroy(CUstream handle)
 }
 
 CUresult cuStreamDestroy(CUstream hStream)
-SIM_ENTRY(cuStreamDestroy, SIM_LOCK, destroy(hStream), "%p", (void *)hStream)
+{
+	return SIM_CALL(cuStreamDestroy, SIM_LOCK, destroy(hStream), "%p", (void *)hStream);
+}
 
 CUresult cuStreamDestroy_v2(CUstream hStream)
-SIM_ENTRY(cuStreamDestroy_v2, SIM_LOCK, destroy(hStream), "%p", (void *)hStream)
+{
+	return SIM_CALL(cuStreamDestroy_v2, SIM_LOCK, destroy(hStream), "%p", (void *)hStream);
+}
 
 /*
- * Calls that ask a stream need no current context when the handle says it all; the default streams
- * are those of the current one.
+ * Calls that ask a stream need no current context when the handle says it all; the default
+ * streams are those of the current one.
  */
 static CUresult resolve(CUstream handle, enum stream_default dflt, CUstream *ret)
 {
@@ -102,8 +110,8 @@ static CUresult query(CUstream handle, enum stream_default dflt)
 	return CUDA_SUCCESS;
 }
 
-STREAM_TWINS(cuStreamQuery, cuStreamQuery_ptsz, (CUstream hStream), SIM_LOCK,
-	     query(hStream, dflt), "%p", (void *)hStream)
+STREAM_TWINS(cuStreamQuery, cuStreamQuery_ptsz, (CUstream hStream), SIM_LOCK, query(hStream, dflt),
+	     "%p", (void *)hStream)
 
 static CUresult get_ctx(CUstream handle, enum stream_default dflt, CUcontext *ret)
 {
@@ -150,8 +158,10 @@ static CUresult get_green_ctx(CUstream handle, CUgreenCtx *ret)
 }
 
 CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
-SIM_ENTRY(cuStreamGetGreenCtx, SIM_LOCK, get_green_ctx(hStream, phCtx), "%p, %p", (void *)hStream,
-	  (void *)phCtx)
+{
+	return SIM_CALL(cuStreamGetGreenCtx, SIM_LOCK, get_green_ctx(hStream, phCtx), "%p, %p",
+			(void *)hStream, (void *)phCtx);
+}
 
 static CUresult get_device(CUstream handle, enum stream_default dflt, CUdevice *ret)
 {
@@ -167,8 +177,7 @@ static CUresult get_device(CUstream handle, enum stream_default dflt, CUdevice *
 }
 
 STREAM_TWINS(cuStreamGetDevice, cuStreamGetDevice_ptsz, (CUstream hStream, CUdevice *device),
-	     SIM_LOCK, get_device(hStream, dflt, device), "%p, %p", (void *)hStream,
-	     (void *)device)
+	     SIM_LOCK, get_device(hStream, dflt, device), "%p, %p", (void *)hStream, (void *)device)
 
 static CUresult get_flags(CUstream handle, enum stream_default dflt, unsigned *ret)
 {
@@ -217,8 +226,7 @@ static CUresult get_id(CUstream handle, enum stream_default dflt, unsigned long 
 }
 
 STREAM_TWINS(cuStreamGetId, cuStreamGetId_ptsz, (CUstream hStream, unsigned long long *streamId),
-	     SIM_LOCK, get_id(hStream, dflt, streamId), "%p, %p", (void *)hStream,
-	     (void *)streamId)
+	     SIM_LOCK, get_id(hStream, dflt, streamId), "%p, %p", (void *)hStream, (void *)streamId)
 
 static bool is_stream_attr(CUstreamAttrID attr)
 {
@@ -288,5 +296,4 @@ static CUresult copy_attrs(CUstream to, CUstream from, enum stream_default dflt)
 
 STREAM_TWINS(cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz,
 	     (CUstream dstStream, CUstream srcStream), SIM_LOCK,
-	     copy_attrs(dstStream, srcStream, dflt), "%p, %p", (void *)dstStream,
-	     (void *)srcStream)
+	     copy_attrs(dstStream, srcStream, dflt), "%p, %p", (void *)dstStream, (void *)srcStream)

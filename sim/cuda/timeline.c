@@ -144,7 +144,8 @@ uint64_t timeline_submit(struct timeline_group *group, enum timeline_lane lane, 
 
 	if (lane != TIMELINE_NARROW)
 		start_ns = size_max(start_ns, group->lane_tail_ns[lane]);
-	end_ns = size_sat_add(start_ns, compute ? stretch(group, now_ns, duration_ns) : duration_ns);
+	end_ns =
+		size_sat_add(start_ns, compute ? stretch(group, now_ns, duration_ns) : duration_ns);
 	group->lane_tail_ns[lane] = size_max(group->lane_tail_ns[lane], end_ns);
 	if (compute)
 		publish(group, end_ns, duration_ns);

@@ -5,8 +5,8 @@
 #include "sim/cuda/graph.h"
 
 /*
- * Counted things of the program that graphs keep alive.  The program's destructor is called by the
- * queue's helper thread, never by the thread that dropped the last reference.
+ * Counted things of the program that graphs keep alive.  The program's destructor is called when
+ * the entry point that dropped the last reference is about to return.
  */
 
 #define USER_OBJECT_MAGIC 0x55734f4du
@@ -40,8 +40,11 @@ static CUresult create(CUuserObject *ret, void *ptr, CUhostFn destroy, unsigned 
 
 CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
 			    unsigned int initialRefcount, unsigned int flags)
-SIM_ENTRY(cuUserObjectCreate, SIM_LOCK, create(object_out, ptr, destroy, initialRefcount, flags),
-	  "%p, %p, %u, %#x", (void *)object_out, ptr, initialRefcount, flags)
+{
+	return SIM_CALL(cuUserObjectCreate, SIM_LOCK,
+			create(object_out, ptr, destroy, initialRefcount, flags), "%p, %p, %u, %#x",
+			(void *)object_out, ptr, initialRefcount, flags);
+}
 
 void user_object_retain(CUuserObject object, unsigned count)
 {
@@ -95,16 +98,21 @@ static CUresult change(CUuserObject object, unsigned count, bool is_release)
 		user_object_release(object, count);
 	else
 		user_object_retain(object, count);
+	queue_run_calls();
 	return CUDA_SUCCESS;
 }
 
 CUresult cuUserObjectRetain(CUuserObject object, unsigned int count)
-SIM_ENTRY(cuUserObjectRetain, SIM_LOCK, change(object, count, false), "%p, %u", (void *)object,
-	  count)
+{
+	return SIM_CALL(cuUserObjectRetain, SIM_LOCK, change(object, count, false), "%p, %u",
+			(void *)object, count);
+}
 
 CUresult cuUserObjectRelease(CUuserObject object, unsigned int count)
-SIM_ENTRY(cuUserObjectRelease, SIM_LOCK, change(object, count, true), "%p, %u", (void *)object,
-	  count)
+{
+	return SIM_CALL(cuUserObjectRelease, SIM_LOCK, change(object, count, true), "%p, %u",
+			(void *)object, count);
+}
 
 static CUresult graph_retain(CUgraph graph, CUuserObject object, unsigned count, unsigned flags)
 {
@@ -127,8 +135,11 @@ static CUresult graph_retain(CUgraph graph, CUuserObject object, unsigned count,
 
 CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
 				 unsigned int flags)
-SIM_ENTRY(cuGraphRetainUserObject, SIM_LOCK, graph_retain(graph, object, count, flags),
-	  "%p, %p, %u, %#x", (void *)graph, (void *)object, count, flags)
+{
+	return SIM_CALL(cuGraphRetainUserObject, SIM_LOCK,
+			graph_retain(graph, object, count, flags), "%p, %p, %u, %#x", (void *)graph,
+			(void *)object, count, flags);
+}
 
 static CUresult graph_release(CUgraph graph, CUuserObject object, unsigned count)
 {
@@ -147,11 +158,14 @@ static CUresult graph_release(CUgraph graph, CUuserObject object, unsigned count
 			free(held);
 		}
 		user_object_release(object, count);
+		queue_run_calls();
 		return CUDA_SUCCESS;
 	}
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)
-SIM_ENTRY(cuGraphReleaseUserObject, SIM_LOCK, graph_release(graph, object, count), "%p, %p, %u",
-	  (void *)graph, (void *)object, count)
+{
+	return SIM_CALL(cuGraphReleaseUserObject, SIM_LOCK, graph_release(graph, object, count),
+			"%p, %p, %u", (void *)graph, (void *)object, count);
+}
