@@ -118,8 +118,8 @@ class Closed(Exception):
 class Conn:
     def __init__(self, path, timeout=5.0):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.connect(path)  # blocks while the backlog is full
         self.sock.settimeout(timeout)
-        self.sock.connect(path)
         self.last_id = 0
 
     def send(self, name, /, fds=(), **values):
