@@ -20,7 +20,9 @@
 #include "daemon/store.h"
 #include "policy/ledger.h"
 
-#define IDLE_SAMPLE_NS (1900 * NS_PER_MS) /* with no job: what is unmanaged shows within 2 s */
+#define IDLE_SAMPLE_NS  (1900 * NS_PER_MS) /* with no job: what is unmanaged shows within 2 s */
+#define QUIET_SAMPLES   3                  /* alike, before looks take their place */
+#define QUIET_SAMPLE_NS (10 * NS_PER_S)
 
 struct gpus {
 	struct daemon *daemon;
@@ -183,36 +185,54 @@ int gpus_parse(const struct gpus *g, const char *text, unsigned ret_numbers[WIRE
 
 /* ---- samples ---- */
 
-static uint64_t due_of(const struct gpus *g, unsigned number, uint64_t now_ns)
+/* when to look at this GPU again; *ret_look: a look will do */
+static uint64_t due_of(const struct gpus *g, unsigned number, uint64_t now_ns, bool *ret_look)
 {
+	const struct gpu *gpu = &g->gpu[number];
 	uint64_t due = ledger_sample_due_ns(g->daemon->ledger, number, now_ns);
+	uint64_t end_ns = gpu->begun_ns + QUIET_SAMPLE_NS;
 
+	*ret_look = false;
+	if (gpu->wants_sample)
+		return now_ns;
+	/* the ledger's regular round, not something that it is in a hurry about */
+	if (due != LEDGER_NEVER && due == gpu->sampled_ns + LEDGER_SAMPLE_NS &&
+	    gpu->quiet >= QUIET_SAMPLES) {
+		due = size_min(gpu->seen_ns + IDLE_SAMPLE_NS, end_ns);
+		*ret_look = now_ns < end_ns;
+	}
 	return size_min(due, g->begun_ns + IDLE_SAMPLE_NS);
 }
 
 uint64_t gpus_due_ns(struct gpus *g, uint64_t now_ns)
 {
 	uint64_t due = g->n ? LEDGER_NEVER : g->begun_ns ? g->begun_ns + IDLE_SAMPLE_NS : now_ns;
+	bool is_look;
 
 	for (unsigned i = 0; i < g->n; i++)
-		due = size_min(due, due_of(g, i, now_ns));
+		due = size_min(due, due_of(g, i, now_ns, &is_look));
 	return due;
 }
 
 uint64_t gpus_due(struct gpus *g, uint64_t now_ns)
 {
 	uint64_t bits = 0;
+	bool is_look;
 
-	if (!g->begun_ns || (!g->n && now_ns >= g->begun_ns + IDLE_SAMPLE_NS))
-		return SAMPLER_ALL;
-	if (g->n && now_ns >= g->begun_ns + IDLE_SAMPLE_NS)
+	if (!g->begun_ns || now_ns >= g->begun_ns + IDLE_SAMPLE_NS)
 		return SAMPLER_ALL;
 	for (unsigned i = 0; i < g->n; i++)
 		if (!g->gpu[i].is_lost && g->gpu[i].last.index < SAMPLER_MAX_GPUS &&
-		    now_ns >= ledger_sample_due_ns(g->daemon->ledger, i, now_ns))
+		    now_ns >= due_of(g, i, now_ns, &is_look))
 			bits |= (uint64_t)1 << g->gpu[i].last.index;
 	/* one round for all when it will soon be time for that anyway */
 	return bits && now_ns >= g->begun_ns + LEDGER_SAMPLE_NS * 9 / 10 ? SAMPLER_ALL : bits;
+}
+
+void gpus_note_activity(struct gpus *g)
+{
+	for (unsigned i = 0; i < g->n; i++)
+		g->gpu[i].quiet = 0;
 }
 
 void gpus_want_all(struct gpus *g)
@@ -226,9 +246,17 @@ void gpus_begin(struct gpus *g, uint64_t bits, uint64_t now_ns)
 	if (bits == SAMPLER_ALL || !g->begun_ns)
 		g->begun_ns = now_ns;
 	for (unsigned i = 0; i < g->n; i++) {
-		g->gpu[i].is_seen = false;
-		if (bits == SAMPLER_ALL || bits >> (g->gpu[i].last.index % SAMPLER_MAX_GPUS) & 1)
-			ledger_sample_begin(g->daemon->ledger, i, now_ns);
+		struct gpu *gpu = &g->gpu[i];
+
+		gpu->is_seen = false;
+		if (bits != SAMPLER_ALL && !(bits >> (gpu->last.index % SAMPLER_MAX_GPUS) & 1))
+			continue;
+		(void)due_of(g, i, now_ns, &gpu->is_look); /* only the kind counts here */
+		if (gpu->is_look)
+			continue;
+		gpu->begun_ns = now_ns;
+		gpu->wants_sample = false;
+		ledger_sample_begin(g->daemon->ledger, i, now_ns);
 	}
 }
 
@@ -337,11 +365,46 @@ static void set_lost(struct gpus *g, unsigned number, bool is_lost)
 	ledger_gpu_lost(g->daemon->ledger, number, is_lost, clock_now_ns());
 }
 
+static uint64_t mix(uint64_t digest, uint64_t v)
+{
+	return (digest ^ v) * 0x9e3779b97f4a7c15u + (digest >> 29);
+}
+
+/* of everything that the ledger would be told */
+static uint64_t digest_of(const struct sampler_gpu *seen, const struct sampler_proc *procs,
+			  unsigned n_procs)
+{
+	uint64_t digest = mix(seen->known, seen->total_bytes);
+
+	digest = mix(mix(digest, seen->reserved_bytes), seen->used_bytes);
+	for (unsigned i = 0; i < n_procs; i++)
+		digest = mix(mix(digest, (uint64_t)procs[i].pid << 1 | (procs[i].is_known & 1)),
+			     procs[i].bytes);
+	return digest;
+}
+
+/* true when there is nothing new, or somebody has to look again properly */
+static bool was_enough(struct gpu *gpu, uint64_t digest, uint64_t now_ns)
+{
+	bool is_same = digest == gpu->digest;
+
+	gpu->seen_ns = now_ns;
+	if (gpu->is_look) {
+		gpu->wants_sample = !is_same;
+		return true;
+	}
+	gpu->quiet = is_same ? gpu->quiet + 1 : 0;
+	gpu->digest = digest;
+	gpu->sampled_ns = now_ns;
+	return false;
+}
+
 void gpus_on_gpu(void *context, const struct sampler_gpu *seen, const struct sampler_proc *procs,
 		 unsigned n_procs)
 {
 	struct gpus *g = context;
 	struct ledger_sample sample = { 0 };
+	uint64_t now = clock_now_ns();
 	int number = gpus_find(g, &seen->uuid);
 
 	(void)str_copy(g->driver_version, sizeof(g->driver_version), seen->driver_version);
@@ -354,6 +417,8 @@ void gpus_on_gpu(void *context, const struct sampler_gpu *seen, const struct sam
 	if (seen->known & SAMPLER_LOST)
 		return;
 	g->gpu[number].last = *seen;
+	if (was_enough(&g->gpu[number], digest_of(seen, procs, n_procs), now))
+		return;
 	sample.total_bytes = seen->total_bytes;
 	sample.reserved_bytes = seen->reserved_bytes;
 	sample.used_bytes = seen->used_bytes;
@@ -363,7 +428,7 @@ void gpus_on_gpu(void *context, const struct sampler_gpu *seen, const struct sam
 		sort_processes(g, (unsigned)number, procs, n_procs, &sample);
 	else
 		sample.processes_known = false;
-	ledger_sample(g->daemon->ledger, (unsigned)number, &sample, clock_now_ns());
+	ledger_sample(g->daemon->ledger, (unsigned)number, &sample, now);
 }
 
 static void store_context_costs(struct gpus *g)

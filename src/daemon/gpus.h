@@ -9,6 +9,11 @@
  *
  * A pid that NVML shows and nobody attached is looked up in /proc: below a keeper it is a process
  * of that job without a connection (detached), else it is unmanaged and only counted.
+ *
+ * Looking and sampling.  A sample that the ledger takes in costs a look at every account and every
+ * credit page.  When several in a row were alike and no program has said anything since, NVML is
+ * only looked at (a look), as often as with no job; the first difference, and ten seconds, bring a
+ * sample.
  */
 
 #include <stdbool.h>
@@ -36,6 +41,13 @@ struct gpu {
 	bool is_seen;            /* in the round of samples that runs */
 	bool is_lost;
 	uint64_t stored_context_bytes; /* as the store has it */
+	uint64_t digest;               /* of what the last sample said */
+	unsigned quiet;                /* samples in a row that said the same */
+	bool is_look;                  /* the question that is open is only a look */
+	bool wants_sample;             /* a look found something new */
+	uint64_t begun_ns;             /* the last sample's question */
+	uint64_t sampled_ns;           /* the last sample given to the ledger */
+	uint64_t seen_ns;              /* the last sample or look */
 	struct stranger *strangers;
 	unsigned n_strangers;
 };
@@ -68,6 +80,9 @@ uint64_t gpus_due(struct gpus *g, uint64_t now_ns);
 
 /** gpus_due_ns - when gpus_due will say something */
 uint64_t gpus_due_ns(struct gpus *g, uint64_t now_ns);
+
+/** gpus_note_activity - a program said something: its figures may move */
+void gpus_note_activity(struct gpus *g);
 
 /** gpus_want_all - the next question is due now, and names every GPU */
 void gpus_want_all(struct gpus *g);

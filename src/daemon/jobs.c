@@ -321,6 +321,7 @@ void jobs_admitted(struct daemon *d, struct job *job)
 	for (unsigned i = 0; i < job->spec.n_gpus; i++)
 		job->spec.gpus[i] = gpus_at(d->gpus, numbers[i])->last.uuid;
 	job->is_admitted = true;
+	d->registry.n_waiting--;
 	job->is_resumed = true;
 	jobs_store(job);
 	(void)store_put_last_job(d->store, d->registry.last_job); /* it tells */

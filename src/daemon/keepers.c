@@ -163,6 +163,7 @@ int jobs_restore(struct daemon *d, const struct job_spec *stored)
 	(void)TAKE_FD(pidfd);
 	job->is_restored = true;
 	job->is_admitted = true;
+	d->registry.n_waiting--;
 	jobs_to_ledger(job, NULL, 0, &spec);
 	spec.n_listed = stored->n_gpus;
 	for (unsigned i = 0; i < stored->n_gpus; i++) {

@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "daemon/credit.h"
 #include "daemon/daemon.h"
+#include "daemon/gpus.h"
 #include "daemon/peers.h"
 
 static void drop_asks(struct process *p)
@@ -64,6 +65,7 @@ static int on_ring(sd_event_source *source, int fd, uint32_t revents, void *user
 
 	(void)source, (void)revents;
 	(void)!read(fd, &count, sizeof(count)); /* only to make it quiet */
+	gpus_note_activity(p->job->daemon->gpus);
 	ledger_returned(p->job->daemon->ledger, p->account, clock_now_ns());
 	return 0;
 }

@@ -207,7 +207,8 @@ static void fill_status(struct daemon *d, unsigned number, uint64_t now_ns,
 		last->known & SAMPLER_TEMPERATURE ? last->temperature_c : WIRE_UNKNOWN_U32;
 	m->power_mw = last->known & SAMPLER_POWER ? last->power_mw : WIRE_UNKNOWN_U32;
 	m->waiting = f.waiting;
-	m->sample_age_ns = size_sat_sub(now_ns, f.sample_ns);
+	m->sample_age_ns =
+		size_sat_sub(now_ns, size_max(f.sample_ns, gpus_at(d->gpus, number)->seen_ns));
 	if (f.lost)
 		m->flags |= WIRE_STATUS_LOST;
 	if (sampler_trouble(d->sampler)[0])

@@ -82,20 +82,10 @@ static uint64_t look_at_silent(struct daemon *d, uint64_t now)
 	return now + PUMP_SILENT_NS;
 }
 
-static bool has_waiting_job(const struct daemon *d)
-{
-	const struct job *job;
-
-	list_for_each (job, &d->registry.jobs, node)
-		if (!job->is_admitted)
-			return true;
-	return false;
-}
-
 static uint64_t keep_house(struct pump *p, uint64_t now)
 {
 	struct daemon *d = p->daemon;
-	bool is_behind = store_is_behind(d->store), is_waited = has_waiting_job(d);
+	bool is_behind = store_is_behind(d->store), is_waited = d->registry.n_waiting > 0;
 
 	if (!is_behind && !is_waited)
 		return LEDGER_NEVER;

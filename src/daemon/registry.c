@@ -59,6 +59,7 @@ struct job *job_new(struct daemon *d, const struct job_spec *spec, int keeper_pi
 	list_init(&job->processes);
 	list_append(&r->jobs, &job->node);
 	r->n_jobs++;
+	r->n_waiting++; /* until it is admitted */
 	job->keeper_entry.pid = spec->keeper_pid;
 	if (keeper_pidfd >= 0)
 		list_append(bucket(r->keepers, spec->keeper_pid), &job->keeper_entry.node);
@@ -82,6 +83,8 @@ void job_free(struct job *job)
 	list_del(&job->keeper_entry.node);
 	list_del(&job->node);
 	job->daemon->registry.n_jobs--;
+	if (!job->is_admitted)
+		job->daemon->registry.n_waiting--;
 	free(job);
 }
 

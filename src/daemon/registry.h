@@ -118,6 +118,7 @@ struct process {
 struct registry {
 	struct list jobs;
 	unsigned n_jobs;
+	unsigned n_waiting; /* jobs that wait for admission */
 	unsigned n_processes;
 	unsigned n_silent;
 	uint64_t last_job;

@@ -34,6 +34,8 @@ void server_dispatch(struct daemon *d, struct peer *peer, const struct wire_mess
 {
 	if (restart_put_off(d, peer, msg))
 		return;
+	if (peer->process)
+		gpus_note_activity(d->gpus);
 	switch (msg->type) {
 	case WIRE_ATTACH:
 		programs_attach(d, peer, msg, fds, n_fds);

@@ -44,31 +44,43 @@ class Restart(World):
         child.connect()
         return child.attach(with_page=True)
 
+    def with_context(self, *sizes):
+        """a program that holds a context and really has what it asked for"""
+        keeper, child = self.program(*sizes)
+        child.need(0, kind=2)
+        child.cuda(self.sim)
+        return keeper, child, child.call("CONTEXT_DONE", slot=0, ok=1)[1]["cost_bytes"]
+
     def test_credit_in_flight(self):
         """what was granted and not used comes back, what was used stays"""
         self.start()
-        keeper, child = self.program(0, GIB)
+        keeper, child, cost = self.with_context(0, GIB)
         child.need(100 * MIB)
-        credit = child.credit()[0]
-        self.assertTrue(child.take(credit // 2))
+        self.assertTrue(child.take(20 * MIB))
+        self.assertGreater(child.credit()[0], 0)
+        for n in (50 * MIB, 70 * MIB):
+            code, pointer = child.cuda_alloc(n)
+            self.assertEqual(code, 0)
         self.again()
         keeper.resume(keeper.job_id)
         self.reattach(child)
-        self.assertEqual(self.held()[child.os_pid][1], 100 * MIB + credit // 2)
+        self.assertEqual(self.held()[child.os_pid][1], cost + 120 * MIB)
         # taken and returned while allotd was away counts, too
-        child.give(50 * MIB)
-        self.assertEqual(self.held()[child.os_pid][1], 50 * MIB + credit // 2)
+        child.cuda_free(pointer)
+        child.give(70 * MIB)
+        self.until(lambda: self.held()[child.os_pid][1] == cost + 50 * MIB)
 
     def test_shim_before_keeper(self):
         self.start()
-        keeper, child = self.program(GIB, 2 * GIB)
+        keeper, child, cost = self.with_context(GIB, 2 * GIB)
         child.need(GIB)
+        child.cuda_alloc(GIB)
         self.again()
         self.assertEqual(self.reattach(child)[0], "ATTACHED")
-        self.assertEqual(self.held()[child.os_pid], (keeper.job_id, GIB))
+        self.assertEqual(self.held()[child.os_pid], (keeper.job_id, GIB + cost))
         self.assertEqual(keeper.resume(keeper.job_id)[0], "OK")
-        self.assertEqual(self.held()[child.os_pid], (keeper.job_id, GIB))
-        self.assertEqual(child.need(GIB)[1]["result"], OK)
+        self.assertEqual(self.held()[child.os_pid], (keeper.job_id, GIB + cost))
+        self.assertEqual(child.need(GIB - cost)[1]["result"], OK)
 
     def test_page_fd_lost(self):
         """a shim whose descriptors were closed by its host attaches as if after exec"""
@@ -111,8 +123,9 @@ class Restart(World):
         """room of a job that has not come back yet is not given away"""
         self.start()
         total = self.status()["vram_allocatable_bytes"]
-        keeper, child = self.program(0, 0)
-        child.need(total - GIB)
+        keeper, child, cost = self.with_context(0, 0)
+        child.need(total - GIB - cost)
+        self.assertEqual(child.cuda_alloc(total - GIB - cost)[0], 0)
         self.again()
         runner = self.actor()
         runner.send("RUN", request=2 * GIB, n_gpus=1, admit_wait_ns=2**64 - 1, name="late")
@@ -220,13 +233,17 @@ class Restart(World):
     def test_many_times(self):
         self.start()
         keeper, child = self.program(GIB, 2 * GIB)
-        child.need(300 * MIB)
+        child.need(0, kind=2)
+        child.cuda(self.sim)
+        cost = child.call("CONTEXT_DONE", slot=0, ok=1)[1]["cost_bytes"]
         for i in range(5):
+            child.need(100 * MIB)
+            child.cuda_alloc(100 * MIB)
+            self.assertEqual(self.held()[child.os_pid][1], cost + (i + 1) * 100 * MIB)
             self.again()
             keeper.resume(keeper.job_id)
             self.reattach(child)
-            child.need(MIB)
-            self.assertEqual(self.held()[child.os_pid][1], (301 + i) * MIB)
+            self.assertEqual(self.held()[child.os_pid][1], cost + (i + 1) * 100 * MIB)
 
     def test_ids_are_never_given_twice(self):
         self.start()
