@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -14,6 +15,8 @@
 #include "shim/wiped.h"
 
 #define SETTLE_EVERY_NS (250 * NS_PER_MS) /* allotd looks by itself about once a second */
+#define LOST_LOOKS      4       /* equal ones, before a difference is taken for a lost grant … */
+#define LOST_PAUSE_NS   1000000 /* … so far apart */
 
 struct account_region {
 	_Atomic uint64_t settled_ns[WIRE_MAX_GPUS];
@@ -83,43 +86,101 @@ static bool refused(struct refusal *r, unsigned flags, struct refusal *ret)
 
 /* ---- taking and giving ---- */
 
-bool account_take_slow(int slot, uint64_t bytes, unsigned flags, struct charge *ret,
-		       struct refusal *ret_refusal)
+static void give_credit(struct credit_page *page, int slot, uint64_t bytes)
+{
+	struct credit_slot *s = &page->slot[slot];
+
+	atomic_fetch_add(&s->credit_bytes, bytes);
+	if (atomic_load(&s->wanted))
+		attach_ring((uint32_t)slot);
+}
+
+/*
+ * A grant whose answer was lost with allotd is in the page (granted_bytes) and in nobody's hands.
+ * When that may have happened, the page is compared with our own count, and what is too much
+ * becomes credit.  Other threads and allotd may be in the middle of something, and then the
+ * figures move: only a difference that stands still for a while is believed.
+ */
+static void find_lost_grant(int slot)
+{
+	struct attach_shared *shared = attach_shared();
+	struct credit_page *page = attach_page();
+	struct timespec pause = { .tv_nsec = LOST_PAUSE_NS };
+	uint64_t lost = 0;
+
+	for (unsigned i = 0; page && i < LOST_LOOKS; i++) {
+		struct credit_slot *s = &page->slot[slot];
+		uint64_t credit = atomic_load(&s->credit_bytes);
+		uint64_t granted = atomic_load(&s->granted_bytes);
+		uint64_t known = size_sat_add(atomic_load(&shared->held_bytes[slot]), credit);
+		uint64_t now = size_sat_sub(granted, known);
+
+		if (now == 0 || (i > 0 && now != lost))
+			return;
+		lost = now;
+		(void)nanosleep(&pause, NULL);
+	}
+	if (page) {
+		say_debug("slot %d: a grant of %" PRIu64 " bytes was lost, returning it", slot,
+			  lost);
+		give_credit(page, slot, lost);
+	}
+}
+
+static bool ask(int slot, uint64_t bytes, unsigned flags, struct charge *ret, struct refusal *r)
 {
 	bool no_wait = flags & ACCOUNT_NO_WAIT;
 	struct wire_need need = { .slot = (uint32_t)slot,
 				  .kind = WIRE_NEED_MEMORY,
 				  .bytes = bytes,
 				  .flags = no_wait ? WIRE_NEED_NO_WAIT : 0 };
-	struct refusal r = { .slot = slot, .asked_bytes = bytes };
-	int e = attach_call(WIRE_NEED, &need, WIRE_GRANT, &r.grant, no_wait ? ATTACH_NO_WAIT : 0,
+	uint32_t resent = attach_resent();
+	int e = attach_call(WIRE_NEED, &need, WIRE_GRANT, &r->grant, no_wait ? ATTACH_NO_WAIT : 0,
 			    NULL);
 
-	if (e < 0) {
-		if (e != -EREMOTEIO && attach_is_open()) {
-			*ret = CHARGE_NONE;
-			return true;
-		}
-		r.is_away = 1;
-		return refused(&r, flags, ret_refusal);
+	if (e == 0 && resent != attach_resent() && !no_wait)
+		find_lost_grant(slot);
+	if (e < 0 && e != -EREMOTEIO && attach_is_open()) {
+		*ret = CHARGE_NONE;
+		return true;
 	}
-	if (r.grant.result != WIRE_GRANT_OK)
-		return refused(&r, flags, ret_refusal);
+	r->is_away = e < 0;
+	if (e < 0 || r->grant.result != WIRE_GRANT_OK)
+		return false;
 	*ret = (struct charge){ .slot = slot, .bytes = bytes };
 	return true;
+}
+
+bool account_take_slow(int slot, uint64_t bytes, unsigned flags, struct charge *ret,
+		       struct refusal *ret_refusal)
+{
+	struct refusal r = { .slot = slot, .asked_bytes = bytes };
+	int saved_errno = errno;
+	struct attach_shared *shared;
+	bool taken;
+
+	/* the count must stand before the request goes out; the first call makes room for it */
+	if (!attach_shared())
+		(void)attach_ensure();
+	shared = attach_shared();
+	if (!shared)
+		return false;
+	atomic_fetch_add(&shared->held_bytes[slot], bytes);
+	taken = ask(slot, bytes, flags, ret, &r);
+	if (!taken || ret->slot < 0)
+		atomic_fetch_sub(&shared->held_bytes[slot], bytes);
+	errno = saved_errno;
+	return taken || refused(&r, flags, ret_refusal);
 }
 
 void account_give(struct charge charge)
 {
 	struct credit_page *page = attach_page();
-	struct credit_slot *s;
 
 	if (!page || charge.slot < 0 || charge.slot >= WIRE_MAX_GPUS || charge.bytes == 0)
 		return;
-	s = &page->slot[charge.slot];
-	atomic_fetch_add(&s->credit_bytes, charge.bytes);
-	if (atomic_load(&s->wanted))
-		attach_ring((uint32_t)charge.slot);
+	give_credit(page, charge.slot, charge.bytes);
+	atomic_fetch_sub(&attach_shared()->held_bytes[charge.slot], charge.bytes);
 }
 
 struct charge account_split(struct charge *charge, uint64_t bytes)

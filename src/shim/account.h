@@ -72,15 +72,21 @@ static inline bool account_take_credit(struct credit_slot *s, uint64_t bytes)
 static inline bool account_take(int slot, uint64_t bytes, unsigned flags, struct charge *ret,
 				struct refusal *ret_refusal)
 {
-	struct credit_page *page = attach_page();
+	struct attach_shared *shared = attach_shared();
+	struct credit_page *page;
 
 	if (slot < 0 || slot >= WIRE_MAX_GPUS || bytes == 0) {
 		*ret = CHARGE_NONE;
 		return true;
 	}
-	if (page && !(flags & ACCOUNT_ASK) && account_take_credit(&page->slot[slot], bytes)) {
-		*ret = (struct charge){ .slot = slot, .bytes = bytes };
-		return true;
+	page = shared ? atomic_load_explicit(&shared->page, memory_order_acquire) : NULL;
+	if (page && !(flags & ACCOUNT_ASK)) {
+		atomic_fetch_add(&shared->held_bytes[slot], bytes);
+		if (account_take_credit(&page->slot[slot], bytes)) {
+			*ret = (struct charge){ .slot = slot, .bytes = bytes };
+			return true;
+		}
+		atomic_fetch_sub(&shared->held_bytes[slot], bytes);
 	}
 	return account_take_slow(slot, bytes, flags, ret, ret_refusal);
 }

@@ -66,6 +66,7 @@ struct attach_region {
 	_Atomic uint32_t n_open; /* connections that are not CONN_EMPTY */
 	_Atomic uint64_t gone_since_ns;
 	_Atomic uint32_t said_gone;
+	_Atomic uint32_t resent;
 	uint32_t has_place;
 	uint32_t is_clean; /* close_inherited() was done */
 	pid_t server;
@@ -508,6 +509,7 @@ static int call_patiently(const struct call *call, struct attach_conn **keep, un
 				return e;
 			}
 			conn_drop(r, c);
+			atomic_fetch_add(&r->resent, 1);
 			if (!fresh)
 				continue; /* broke while idle: there are only so many of them */
 		}
@@ -553,6 +555,13 @@ const struct wire_attached *attach_lease(void)
 const char *shim_driver_dir(void)
 {
 	return attach_ensure() == 0 ? attach_lease()->driver_dir : "";
+}
+
+uint32_t attach_resent(void)
+{
+	struct attach_region *r = atomic_load_explicit(&attach_shared_memory, memory_order_acquire);
+
+	return r ? atomic_load(&r->resent) : 0;
 }
 
 bool attach_is_open(void)

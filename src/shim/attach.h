@@ -73,6 +73,9 @@ int attach_list(unsigned type, const void *payload, unsigned item_type,
  */
 void attach_hint(unsigned type, const void *payload);
 
+/** attach_resent - how many requests were sent again because their connection broke */
+uint32_t attach_resent(void);
+
 /* A conversation of several requests that must come from one connection (NEED, CONTEXT_DONE). */
 struct attach_conn;
 
@@ -88,15 +91,26 @@ void attach_release(struct attach_conn *conn);
 /** attach_ring - tell allotd that credit came back in @slot which somebody wants.  Never waits */
 void attach_ring(uint32_t slot);
 
-/* The credit page, for the fast path: two loads.  NULL: not attached (or just forked). */
+/*
+ * For the fast path: the credit page (NULL: not attached, or just forked), and what this process
+ * holds of each slot by its own count.  The count is raised before anything is taken and lowered
+ * after it went back, so it is never too low; account.c compares it with the page after a restart
+ * of allotd.
+ */
 struct attach_shared {
 	struct credit_page *_Atomic page;
+	_Alignas(64) _Atomic uint64_t held_bytes[WIRE_MAX_GPUS];
 };
 extern void *_Atomic attach_shared_memory;
 
+static inline struct attach_shared *attach_shared(void)
+{
+	return atomic_load_explicit(&attach_shared_memory, memory_order_acquire);
+}
+
 static inline struct credit_page *attach_page(void)
 {
-	struct attach_shared *s = atomic_load_explicit(&attach_shared_memory, memory_order_acquire);
+	struct attach_shared *s = attach_shared();
 
 	return s ? atomic_load_explicit(&s->page, memory_order_acquire) : NULL;
 }

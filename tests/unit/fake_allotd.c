@@ -197,6 +197,10 @@ static void need(struct server *s, struct process *p, const struct wire_need *as
 	}
 	out->bytes = ask->bytes;
 	set_granted(s, p, p->granted + ask->bytes);
+	if (atomic_exchange(&s->shared->die_granting, 0)) {
+		atomic_store(&s->shared->died, 1);
+		raise(SIGKILL);
+	}
 	ahead = atomic_load(&s->shared->ahead_bytes);
 	if (granted_to_all(s) + ahead <= limit) {
 		set_granted(s, p, p->granted + ahead);

@@ -24,7 +24,9 @@ struct fake_shared {
 	_Atomic uint32_t fail_open;
 	_Atomic uint32_t undo_context;
 	_Atomic uint32_t want; /* 1: call credit back and set `wanted`; the fake clears it */
+	_Atomic uint32_t die_granting; /* 1: die between the next grant and its answer */
 	/* what it counts */
+	_Atomic uint32_t died;
 	_Atomic uint64_t granted_bytes; /* of all processes */
 	_Atomic uint64_t called_back_bytes;
 	_Atomic uint32_t attaches, with_page, fresh_pages;

@@ -190,6 +190,28 @@ static void restart_body(void)
 	CHILD_CHECK(wait_for(&fake.shared->rings, 1)); /* the new one's bell */
 }
 
+static void *start_again(void *arg)
+{
+	CHILD_CHECK(wait_for(&fake.shared->died, 1));
+	fake_kill(&fake);
+	fake_start(&fake);
+	pause(); /* the server ends with the thread that started it */
+	return arg;
+}
+
+/* allotd dies between granting and answering: what nobody got is not held */
+static void lost_grant_body(void)
+{
+	pthread_t t;
+
+	(void)take(8 * MIB);
+	atomic_store(&fake.shared->die_granting, 1);
+	pthread_create(&t, NULL, start_again, NULL);
+	CHILD_CHECK(take(256 * MIB).bytes == 256 * MIB);
+	CHILD_CHECK(held() == 264 * MIB);
+	CHILD_CHECK(atomic_load(&attach_shared()->held_bytes[0]) == 264 * MIB);
+}
+
 /* the host closes every descriptor it does not know */
 static void closefrom_body(void)
 {
@@ -446,6 +468,7 @@ int main(int argc, char **argv)
 		IN_CHILD("a quiet refusal is explained by the caller", quiet_body),
 		IN_CHILD("a return rings when somebody wants it", bell_body),
 		IN_CHILD("allotd is killed and comes back", restart_body),
+		IN_CHILD("allotd dies with a grant", lost_grant_body),
 		IN_CHILD("the host closes all descriptors", closefrom_body),
 		IN_CHILD("fork and clone start afresh", fork_body),
 		IN_CHILD("signals do not disturb", eintr_body),
