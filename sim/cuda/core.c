@@ -105,6 +105,8 @@ CUresult sim_enter(struct sim_call *call)
 
 	if (!(call->needs & SIM_NO_INIT) && !sim_is_usable())
 		return CUDA_ERROR_NOT_INITIALIZED;
+	if (sim_exec_in_callback())
+		return CUDA_ERROR_NOT_PERMITTED;
 	if (sim_is_traced())
 		result = sim_fault(call->symbol);
 	if (!result && call->needs & SIM_CTX)

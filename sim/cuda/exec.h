@@ -226,9 +226,6 @@ void queue_call(CUhostFn fn, void *data);
 /** queue_run_calls - at the end of an entry point: call them; drops the lock meanwhile */
 void queue_run_calls(void);
 
-/** queue_in_callback - is this thread inside a function of the program that a stream called? */
-bool queue_in_callback(void);
-
 /* Streams (stream.c). */
 
 enum stream_default {

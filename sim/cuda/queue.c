@@ -38,7 +38,7 @@ static struct {
 
 static __thread bool in_callback;
 
-bool queue_in_callback(void)
+bool sim_exec_in_callback(void)
 {
 	return in_callback;
 }
