@@ -54,7 +54,7 @@ class Restart(World):
     def test_credit_in_flight(self):
         """what was granted and not used comes back, what was used stays"""
         self.start()
-        keeper, child, cost = self.with_context(0, GIB)
+        keeper, child, cost = self.with_context(2 * GIB, 2 * GIB)
         child.need(100 * MIB)
         self.assertTrue(child.take(20 * MIB))
         self.assertGreater(child.credit()[0], 0)
