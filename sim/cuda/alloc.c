@@ -22,45 +22,50 @@ static CUresult mem_alloc(CUcontext ctx, CUdeviceptr *dptr, size_t bytes, enum s
 	return result;
 }
 
+/* Results are cleared first of all, whatever comes of the call, as the driver does it. */
+static void clear_pointer(CUdeviceptr *p)
+{
+	if (p)
+		*p = 0;
+}
+
+static void clear_size(size_t *p)
+{
+	if (p)
+		*p = 0;
+}
+
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
+	clear_pointer(dptr);
 	return SIM_CALL(cuMemAlloc_v2, SIM_CTX | SIM_LOCK,
 			mem_alloc(call.ctx, dptr, bytesize, SIM_ALLOC_DEVICE), "bytes=%zu",
 			bytesize);
 }
 
-static CUresult pitch_of(size_t *pitch, const CUdeviceptr *dptr, size_t width, size_t height,
-			 unsigned element, uint64_t *bytes)
+/* without the lock: the allocation goes through the exported call */
+static CUresult alloc_pitch(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
+			    unsigned element)
 {
+	uint64_t bytes;
+
 	if (!dptr || !pitch || !width || !height)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (element != 4 && element != 8 && element != 16)
 		return CUDA_ERROR_INVALID_VALUE;
-	*bytes = size_round_up(width, PITCH_STEP);
-	if (*bytes > INT32_MAX)
+	*pitch = size_round_up(width, PITCH_STEP);
+	if (!size_mul(*pitch, height, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	*pitch = *bytes;
-	return size_mul(*bytes, height, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return cuMemAlloc_v2(dptr, bytes);
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
 			    unsigned int ElementSizeBytes)
 {
-	size_t pitch;
-	uint64_t bytes;
-
-	/* without the lock: the allocation goes through the exported call */
-	return SIM_CALL(cuMemAllocPitch_v2, SIM_CTX, __extension__({
-				CUresult result =
-					pitch_of(pPitch ? &pitch : NULL, dptr, WidthInBytes, Height,
-						 ElementSizeBytes, &bytes);
-
-				if (!result)
-					result = cuMemAlloc_v2(dptr, bytes);
-				if (!result)
-					*pPitch = pitch;
-				result;
-			}),
+	clear_pointer(dptr);
+	clear_size(pPitch);
+	return SIM_CALL(cuMemAllocPitch_v2, SIM_CTX,
+			alloc_pitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes),
 			"width=%zu height=%zu element=%u", WidthInBytes, Height, ElementSizeBytes);
 }
 
@@ -78,6 +83,7 @@ static CUresult alloc_managed(CUcontext ctx, CUdeviceptr *dptr, size_t bytes, un
 
 CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
+	clear_pointer(dptr);
 	return SIM_CALL(cuMemAllocManaged, SIM_CTX | SIM_LOCK,
 			alloc_managed(call.ctx, dptr, bytesize, flags), "bytes=%zu flags=%u",
 			bytesize, flags);
@@ -97,34 +103,31 @@ static CUresult mem_free(CUcontext ctx, CUdeviceptr dptr)
 {
 	struct sim_alloc *alloc = sim_alloc_find(dptr);
 	CUcontext owner;
-	CUresult result;
+	CUresult result = sim_exec_unsafe_call();
 
-	if (!dptr)
-		return CUDA_SUCCESS;
+	if (result || !dptr)
+		return result;
 	if (!can_free(alloc, dptr))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = sim_exec_unsafe_call();
-	if (result)
-		return result;
 	/* work that is under way may use it: free waits, and meanwhile somebody may be faster */
 	owner = alloc->ctx ? alloc->ctx : ctx;
-	result = sim_exec_ctx_sync(owner);
+	result = owner ? sim_exec_ctx_sync(owner) : CUDA_SUCCESS;
 	if (result)
 		return result;
 	alloc = sim_alloc_find(dptr);
 	if (!can_free(alloc, dptr))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (alloc->kind == SIM_ALLOC_GRAPH)
-		return sim_exec_graph_free(alloc);
 	sim_range_end(alloc);
-	sim_pool_sync_point(owner->device);
+	if (owner)
+		sim_pool_sync_point(owner->device);
 	return CUDA_SUCCESS;
 }
 
+/* any thread may free, with a context or without */
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
-	return SIM_CALL(cuMemFree_v2, SIM_CTX | SIM_LOCK, mem_free(call.ctx, dptr), "dptr=%#llx",
-			dptr);
+	return SIM_CALL(cuMemFree_v2, SIM_MAY_CTX | SIM_LOCK, mem_free(call.ctx, dptr),
+			"dptr=%#llx", dptr);
 }
 
 /* Asking. */
@@ -137,12 +140,14 @@ static CUresult get_info(const struct CUctx_st *ctx, size_t *free_bytes, size_t 
 	if (free_bytes)
 		*free_bytes = memory.free_bytes;
 	if (total_bytes)
-		*total_bytes = size_sat_sub(memory.total_bytes, memory.reserved_bytes);
+		*total_bytes = sim_device_total_bytes(ctx->device);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
+	clear_size(free_bytes);
+	clear_size(total_bytes);
 	return SIM_CALL(cuMemGetInfo_v2, SIM_CTX | SIM_LOCK,
 			get_info(call.ctx, free_bytes, total_bytes), "");
 }
@@ -151,7 +156,7 @@ static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr dptr
 {
 	struct sim_ptr ptr;
 
-	if (!sim_ptr_find(dptr, &ptr))
+	if (!sim_ptr_find(dptr, &ptr) || !ptr.is_readable)
 		return CUDA_ERROR_NOT_FOUND;
 	if (base)
 		*base = ptr.base;
@@ -162,6 +167,8 @@ static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr dptr
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
+	clear_pointer(pbase);
+	clear_size(psize);
 	return SIM_CALL(cuMemGetAddressRange_v2, SIM_CTX | SIM_LOCK,
 			address_range(pbase, psize, dptr), "dptr=%#llx", dptr);
 }

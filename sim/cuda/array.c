@@ -12,13 +12,14 @@
 #define ROW_STEP   ((uint64_t)64)
 #define SIZE_STEP  ((uint64_t)65536)
 #define SIDE_MAX   131072
+#define HEIGHT_MAX 65536
 #define DEPTH_MAX  16384
 #define LAYERS_MAX 2048
 #define LEVELS_MAX 32
+/* depth textures and colour attachments are the graphics APIs' */
 #define FLAGS_VALID                                                                          \
 	((unsigned)CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | \
-	 CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_DEPTH_TEXTURE |                          \
-	 CUDA_ARRAY3D_COLOR_ATTACHMENT | CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
+	 CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
 
 struct CUarray_st {
 	struct list node; /* CUctx_st.arrays, or a mipmap's level: unlinked */
@@ -59,6 +60,12 @@ static CUarray find(CUarray array)
 	return NULL;
 }
 
+/* a handle that is none any more looks to the driver like one of an ended context */
+static CUresult no_array(const void *handle)
+{
+	return handle ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_HANDLE;
+}
+
 static CUmipmappedArray find_mipmap(const struct CUmipmappedArray_st *mipmap)
 {
 	struct CUmipmappedArray_st *it;
@@ -72,41 +79,71 @@ static CUmipmappedArray find_mipmap(const struct CUmipmappedArray_st *mipmap)
 
 /* Sizes. */
 
-static unsigned channel_bytes(CUarray_format format)
+/* formats that say how many channels they have: bytes of a whole element, 0 for none of them */
+static unsigned packed_bytes(CUarray_format format, unsigned *ret_channels)
+{
+	static const struct {
+		CUarray_format format;
+		unsigned bytes, channels;
+	} packed[] = {
+		{ CU_AD_FORMAT_UNORM_INT8X1, 1, 1 },
+		{ CU_AD_FORMAT_UNORM_INT8X2, 2, 2 },
+		{ CU_AD_FORMAT_UNORM_INT8X4, 4, 4 },
+		{ CU_AD_FORMAT_UNORM_INT16X1, 2, 1 },
+		{ CU_AD_FORMAT_UNORM_INT16X2, 4, 2 },
+		{ CU_AD_FORMAT_UNORM_INT16X4, 8, 4 },
+		{ CU_AD_FORMAT_SNORM_INT8X1, 1, 1 },
+		{ CU_AD_FORMAT_SNORM_INT8X2, 2, 2 },
+		{ CU_AD_FORMAT_SNORM_INT8X4, 4, 4 },
+		{ CU_AD_FORMAT_SNORM_INT16X1, 2, 1 },
+		{ CU_AD_FORMAT_SNORM_INT16X2, 4, 2 },
+		{ CU_AD_FORMAT_SNORM_INT16X4, 8, 4 },
+		{ CU_AD_FORMAT_UNORM_INT_101010_2, 4, 4 },
+		/* blocks of 4 x 4, kept here as if each element stood alone */
+		{ CU_AD_FORMAT_BC1_UNORM, 1, 4 },
+		{ CU_AD_FORMAT_BC1_UNORM_SRGB, 1, 4 },
+		{ CU_AD_FORMAT_BC2_UNORM, 1, 4 },
+		{ CU_AD_FORMAT_BC2_UNORM_SRGB, 1, 4 },
+		{ CU_AD_FORMAT_BC3_UNORM, 1, 4 },
+		{ CU_AD_FORMAT_BC3_UNORM_SRGB, 1, 4 },
+		{ CU_AD_FORMAT_BC7_UNORM, 1, 4 },
+		{ CU_AD_FORMAT_BC7_UNORM_SRGB, 1, 4 },
+	};
+
+	for (size_t i = 0; i < sizeof(packed) / sizeof(packed[0]); i++) {
+		if (packed[i].format != format)
+			continue;
+		if (ret_channels)
+			*ret_channels = packed[i].channels;
+		return packed[i].bytes;
+	}
+	return 0;
+}
+
+unsigned sim_format_bytes(CUarray_format format)
 {
 	switch ((unsigned)format) {
 	case CU_AD_FORMAT_UNSIGNED_INT8:
 	case CU_AD_FORMAT_SIGNED_INT8:
-	case CU_AD_FORMAT_UNORM_INT8X1:
-	case CU_AD_FORMAT_SNORM_INT8X1:
 		return 1;
 	case CU_AD_FORMAT_UNSIGNED_INT16:
 	case CU_AD_FORMAT_SIGNED_INT16:
 	case CU_AD_FORMAT_HALF:
-	case CU_AD_FORMAT_UNORM_INT16X1:
-	case CU_AD_FORMAT_SNORM_INT16X1:
-	case CU_AD_FORMAT_UNORM_INT8X2:
-	case CU_AD_FORMAT_SNORM_INT8X2:
 		return 2;
 	case CU_AD_FORMAT_UNSIGNED_INT32:
 	case CU_AD_FORMAT_SIGNED_INT32:
 	case CU_AD_FORMAT_FLOAT:
-	case CU_AD_FORMAT_UNORM_INT8X4:
-	case CU_AD_FORMAT_SNORM_INT8X4:
-	case CU_AD_FORMAT_UNORM_INT16X2:
-	case CU_AD_FORMAT_SNORM_INT16X2:
 		return 4;
-	case CU_AD_FORMAT_UNORM_INT16X4:
-	case CU_AD_FORMAT_SNORM_INT16X4:
-		return 8;
-	default: /* block-compressed and video formats are not simulated */
-		return 0;
+	default:
+		return packed_bytes(format, NULL);
 	}
 }
 
 static uint64_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
-	return (uint64_t)channel_bytes(d->Format) * d->NumChannels;
+	unsigned packed = packed_bytes(d->Format, NULL);
+
+	return packed ? packed : (uint64_t)sim_format_bytes(d->Format) * d->NumChannels;
 }
 
 static uint64_t pitch(const CUDA_ARRAY3D_DESCRIPTOR *d)
@@ -119,29 +156,39 @@ static uint64_t raw_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d)
 	return pitch(d) * (d->Height ? d->Height : 1) * (d->Depth ? d->Depth : 1);
 }
 
-static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *d)
+static bool format_is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	unsigned channels;
+
+	if (packed_bytes(d->Format, &channels))
+		return d->NumChannels == channels;
+	return sim_format_bytes(d->Format) &&
+	       (d->NumChannels == 1 || d->NumChannels == 2 || d->NumChannels == 4);
+}
+
+static bool size_is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
 	bool is_layered = d->Flags & CUDA_ARRAY3D_LAYERED,
 	     is_cube = d->Flags & CUDA_ARRAY3D_CUBEMAP;
 
-	if (!d->Width || d->Flags & ~FLAGS_VALID)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (d->NumChannels != 1 && d->NumChannels != 2 && d->NumChannels != 4)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!channel_bytes(d->Format))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (d->Width > SIDE_MAX || d->Height > SIDE_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
+	if (!d->Width || d->Width > SIDE_MAX || d->Height > HEIGHT_MAX)
+		return false;
 	if (is_cube)
-		return d->Width == d->Height && d->Depth % 6 == 0 && d->Depth &&
-				       (is_layered || d->Depth == 6)
-			       ? CUDA_SUCCESS
-			       : CUDA_ERROR_INVALID_VALUE;
+		return d->Width == d->Height && d->Depth && d->Depth % 6 == 0 &&
+		       (is_layered || d->Depth == 6);
 	if (is_layered)
-		return d->Depth && d->Depth <= LAYERS_MAX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	/* no depth without height */
-	return d->Depth > DEPTH_MAX || (d->Depth && !d->Height) ? CUDA_ERROR_INVALID_VALUE
-								: CUDA_SUCCESS;
+		return d->Depth && d->Depth <= LAYERS_MAX;
+	if (d->Depth)
+		return d->Height && d->Width <= DEPTH_MAX && d->Height <= DEPTH_MAX &&
+		       d->Depth <= DEPTH_MAX && !(d->Flags & CUDA_ARRAY3D_TEXTURE_GATHER);
+	return true;
+}
+
+static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	return !(d->Flags & ~FLAGS_VALID) && format_is_valid(d) && size_is_valid(d)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Arrays. */
@@ -240,8 +287,10 @@ static CUresult destroy(CUcontext ctx, CUarray handle)
 	CUarray array = find(handle);
 	CUresult result;
 
-	if (!array || array->mipmap)
-		return CUDA_ERROR_INVALID_HANDLE;
+	if (!array)
+		return no_array(handle);
+	if (array->mipmap)
+		return CUDA_SUCCESS; /* a level ends with its mipmap */
 	result = sim_exec_ctx_sync(ctx);
 	if (result)
 		return result;
@@ -263,7 +312,7 @@ static CUresult descriptor_3d(CUDA_ARRAY3D_DESCRIPTOR *ret, CUarray handle)
 	if (!ret)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!array)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return no_array(handle);
 	*ret = array->desc;
 	return CUDA_SUCCESS;
 }
@@ -294,10 +343,8 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarra
 static CUresult requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret, uint64_t bytes, unsigned flags,
 			     CUdevice dev)
 {
-	if (!ret)
+	if (!ret || !sim_device(dev))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!sim_device(dev))
-		return CUDA_ERROR_INVALID_DEVICE;
 	/* told only of arrays whose memory the program brings */
 	if (!(flags & CUDA_ARRAY3D_DEFERRED_MAPPING))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -311,7 +358,7 @@ static CUresult array_requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret, CUarray 
 	const struct CUarray_st *array = find(handle);
 
 	return array ? requirements(ret, array->bytes, array->desc.Flags, dev)
-		     : CUDA_ERROR_INVALID_HANDLE;
+		     : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements,
@@ -329,6 +376,32 @@ CUresult cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int plan
 			find(hArray) || !pPlaneArray ? CUDA_ERROR_INVALID_VALUE
 						     : CUDA_ERROR_INVALID_HANDLE,
 			"array=%p plane=%u", (void *)hArray, planeIdx);
+}
+
+static CUresult sparse_properties(CUDA_ARRAY_SPARSE_PROPERTIES *ret, CUarray handle)
+{
+	/* tiles of 64 KiB, by the logarithm of the element's bytes */
+	static const unsigned width[] = { 256, 256, 128, 128, 64 };
+	static const unsigned height[] = { 256, 128, 128, 64, 64 };
+	const struct CUarray_st *array = find(handle);
+	unsigned log = 0;
+
+	if (!array)
+		return no_array(handle);
+	if (!ret || !(array->desc.Flags & CUDA_ARRAY3D_SPARSE))
+		return CUDA_ERROR_INVALID_VALUE;
+	while (log < 4 && (uint64_t)1 << log < element_bytes(&array->desc))
+		log++;
+	*ret = (CUDA_ARRAY_SPARSE_PROPERTIES){
+		.tileExtent = { width[log], height[log], 1 },
+	};
+	return CUDA_SUCCESS;
+}
+
+CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)
+{
+	return SIM_CALL(cuArrayGetSparseProperties, SIM_LOCK,
+			sparse_properties(sparseProperties, array), "array=%p", (void *)array);
 }
 
 CUresult sim_array_view(CUarray handle, struct sim_array_view *ret)
@@ -401,7 +474,7 @@ static CUresult mipmap_create(CUcontext ctx, CUmipmappedArray *ret,
 	struct CUmipmappedArray_st *mipmap;
 	CUresult result;
 
-	if (!ret || !desc || !levels)
+	if (!ret || !desc)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = check(desc);
 	if (!result)
@@ -414,7 +487,7 @@ static CUresult mipmap_create(CUcontext ctx, CUmipmappedArray *ret,
 	mipmap->ctx = ctx;
 	mipmap->device = ctx->device;
 	mipmap->flags = desc->Flags;
-	mipmap->levels = (unsigned)size_min(levels, levels_max(desc));
+	mipmap->levels = (unsigned)size_min(levels ? levels : 1, levels_max(desc));
 	set_levels(mipmap, desc);
 	result = back(ctx, desc->Flags, mipmap->bytes, &mipmap->memory);
 	if (result) {
@@ -450,7 +523,7 @@ static CUresult mipmap_destroy(CUcontext ctx, CUmipmappedArray handle)
 	CUresult result;
 
 	if (!find_mipmap(handle))
-		return CUDA_ERROR_INVALID_HANDLE;
+		return no_array(handle);
 	result = sim_exec_ctx_sync(ctx);
 	if (!result && find_mipmap(handle))
 		mipmap_free(handle);
@@ -467,7 +540,7 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 static CUresult get_level(CUarray *ret, CUmipmappedArray handle, unsigned level)
 {
 	if (!find_mipmap(handle))
-		return CUDA_ERROR_INVALID_HANDLE;
+		return no_array(handle);
 	if (!ret || level >= handle->levels)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret = &handle->level[level];
@@ -487,7 +560,7 @@ static CUresult mipmap_requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret, CUmipma
 	const struct CUmipmappedArray_st *mipmap = find_mipmap(handle);
 
 	return mipmap ? requirements(ret, mipmap->bytes, mipmap->flags, dev)
-		      : CUDA_ERROR_INVALID_HANDLE;
+		      : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements,

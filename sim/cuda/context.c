@@ -12,10 +12,12 @@
 
 #define FLAGS_VALID   ((unsigned)CU_CTX_FLAGS_MASK)
 #define API_VERSION   3020
-#define PRINTF_BYTES  ((size_t)1 << 20)
+#define PRINTF_BYTES  ((size_t)8650752)
 #define HEAP_BYTES    ((size_t)8 << 20)
 #define STACK_BYTES   1024
 #define PENDING_COUNT 2048
+#define L2_BYTES      11796480
+#define SHMEM_BYTES   232448
 
 static CUcontext known; /* every context ever made, by next_known */
 static unsigned long long last_id;
@@ -29,16 +31,19 @@ static void set_defaults(CUcontext ctx, unsigned flags)
 		[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2,
 		[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = PENDING_COUNT,
 		[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64,
+		[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = L2_BYTES,
+		[CU_LIMIT_SHMEM_SIZE] = SHMEM_BYTES,
 	};
 
 	for (int i = 0; i < SIM_LIMITS_MAX; i++)
 		ctx->limits[i] = limits[i];
-	ctx->flags = flags;
+	ctx->flags = ctx->is_primary ? flags | CU_CTX_MAP_HOST : flags;
 	ctx->api_version = API_VERSION;
 	ctx->attach_count = 1;
 	ctx->id = ++last_id;
 	ctx->sticky = CUDA_SUCCESS;
 	ctx->cache = CU_FUNC_CACHE_PREFER_NONE;
+	ctx->shared_config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
 	ctx->peers = 0;
 	ctx->is_destroyed = false;
 	list_init(&ctx->allocs);
@@ -93,15 +98,23 @@ static void end(CUcontext ctx)
 		sim_pools_trim(device);
 }
 
-CUresult sim_ctx_check(CUcontext ctx)
+CUcontext sim_ctx_lookup(CUcontext handle)
 {
+	static struct CUctx_st never = { .is_destroyed = true };
 	CUcontext it = known;
 
-	while (it && it != ctx)
+	while (it && it != handle)
 		it = it->next_known;
-	if (!it)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return it->is_destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+	return it ? it : &never;
+}
+
+CUresult sim_ctx_check(CUcontext handle)
+{
+	CUcontext ctx = sim_ctx_lookup(handle);
+
+	if (!ctx->is_destroyed)
+		return CUDA_SUCCESS;
+	return ctx->is_primary ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 void sim_ctx_fail(CUcontext ctx, CUresult error)
@@ -154,10 +167,12 @@ static CUresult create(CUcontext *pctx, unsigned flags, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
+/* contexts with 32-bit addresses: no card of today has room below 4 GiB */
 CUresult cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-	return SIM_CALL(cuCtxCreate, SIM_LOCK, create(pctx, flags, dev), "flags=%u dev=%d", flags,
-			dev);
+	return SIM_CALL(cuCtxCreate, SIM_INIT,
+			pctx ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE,
+			"flags=%u dev=%d", flags, dev);
 }
 
 CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
@@ -207,11 +222,10 @@ CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, uns
 
 static CUresult destroy(CUcontext ctx)
 {
-	CUresult result = ctx ? sim_ctx_check(ctx) : CUDA_ERROR_INVALID_VALUE;
-
-	if (result)
-		return result;
-	if (ctx->is_primary)
+	/* a handle that never was one looks to the driver like one whose end is told already */
+	if (sim_ctx_lookup(ctx) != ctx)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (ctx->is_primary || ctx->is_destroyed)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	end(ctx);
 	if (sim_ctx_current() == ctx)
@@ -221,6 +235,8 @@ static CUresult destroy(CUcontext ctx)
 
 CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
+	if (!ctx) /* told before anything else, cuInit included */
+		return CUDA_ERROR_INVALID_VALUE;
 	return SIM_CALL(cuCtxDestroy_v2, SIM_LOCK, destroy(ctx), "ctx=%p", (void *)ctx);
 }
 
@@ -302,8 +318,10 @@ static CUresult release(struct sim_device *device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (!device->primary_refs)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!--device->primary_refs && is_active(device))
+	if (!--device->primary_refs && is_active(device)) {
 		end(device->primary);
+		device->primary_flags = 0;
+	}
 	return CUDA_SUCCESS;
 }
 
@@ -347,7 +365,7 @@ static CUresult set_flags(struct sim_device *device, unsigned flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	device->primary_flags = flags;
 	if (is_active(device))
-		device->primary->flags = flags;
+		device->primary->flags = flags | CU_CTX_MAP_HOST;
 	return CUDA_SUCCESS;
 }
 

@@ -11,9 +11,13 @@
 
 /** sim_ctx_stack_is_full - no room for one more current context */
 bool sim_ctx_stack_is_full(void);
-void sim_ctx_push(CUcontext ctx);
+/** sim_ctx_push - any handle; what it is worth shows when it is used */
+void sim_ctx_push(CUcontext handle);
 /** sim_ctx_pop - NULL when the stack is empty */
 CUcontext sim_ctx_pop(void);
+
+/** sim_ctx_lookup - @handle itself, or a destroyed stand-in when it never was a context */
+CUcontext sim_ctx_lookup(CUcontext handle);
 
 /** sim_ctx_free_allocs, _arrays - what was allocated in @ctx ends with it */
 void sim_ctx_free_allocs(CUcontext ctx);

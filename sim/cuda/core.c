@@ -93,7 +93,7 @@ static CUresult check_context(struct sim_call *call)
 {
 	call->ctx = sim_ctx_current();
 	if (!call->ctx)
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return call->needs & SIM_MAY_CTX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 	if (call->ctx->is_destroyed)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return call->needs & SIM_STALE ? CUDA_SUCCESS : call->ctx->sticky;
@@ -109,7 +109,7 @@ CUresult sim_enter(struct sim_call *call)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (sim_is_traced())
 		result = sim_fault(call->symbol);
-	if (!result && call->needs & SIM_CTX)
+	if (!result && call->needs & (SIM_CTX | SIM_MAY_CTX))
 		result = check_context(call);
 	if (!result && call->needs & SIM_LOCK) {
 		sim_lock();

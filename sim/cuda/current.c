@@ -4,17 +4,28 @@
 #include "sim/cuda/memory.h"
 
 #define STACK_MAX        64
+#define STACK_BYTES_MAX  ((size_t)512 << 10)
 #define PRIORITY_LOWEST  0
 #define PRIORITY_HIGHEST -5
 
+/* the handle as the program gave it, and what that is: looked up once */
+struct entry {
+	CUcontext handle, ctx;
+};
+
 static _Thread_local struct {
-	CUcontext ctx[STACK_MAX];
+	struct entry entries[STACK_MAX];
 	unsigned depth;
 } stack;
 
 CUcontext sim_ctx_current(void)
 {
-	return stack.depth ? stack.ctx[stack.depth - 1] : NULL;
+	return stack.depth ? stack.entries[stack.depth - 1].ctx : NULL;
+}
+
+static CUcontext current_handle(void)
+{
+	return stack.depth ? stack.entries[stack.depth - 1].handle : NULL;
 }
 
 bool sim_ctx_stack_is_full(void)
@@ -22,25 +33,23 @@ bool sim_ctx_stack_is_full(void)
 	return stack.depth == STACK_MAX;
 }
 
-void sim_ctx_push(CUcontext ctx)
+void sim_ctx_push(CUcontext handle)
 {
-	stack.ctx[stack.depth++] = ctx;
+	stack.entries[stack.depth++] = (struct entry){ handle, sim_ctx_lookup(handle) };
 }
 
 CUcontext sim_ctx_pop(void)
 {
-	return stack.depth ? stack.ctx[--stack.depth] : NULL;
+	return stack.depth ? stack.entries[--stack.depth].handle : NULL;
 }
 
-static CUresult push(CUcontext ctx)
+static CUresult push(CUcontext handle)
 {
-	CUresult result = ctx ? sim_ctx_check(ctx) : CUDA_ERROR_INVALID_CONTEXT;
-
-	if (result)
-		return result;
+	if (!handle)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (sim_ctx_stack_is_full())
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	sim_ctx_push(ctx);
+	sim_ctx_push(handle);
 	return CUDA_SUCCESS;
 }
 
@@ -56,12 +65,12 @@ CUresult cuCtxPushCurrent(CUcontext ctx)
 
 static CUresult pop(CUcontext *pctx)
 {
-	CUcontext ctx = sim_ctx_pop();
+	CUcontext handle = sim_ctx_pop();
 
-	if (!ctx)
+	if (!handle)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (pctx)
-		*pctx = ctx;
+		*pctx = handle;
 	return CUDA_SUCCESS;
 }
 
@@ -75,15 +84,11 @@ CUresult cuCtxPopCurrent(CUcontext *pctx)
 	return cuCtxPopCurrent_v2(pctx);
 }
 
-static CUresult set_current(CUcontext ctx)
+static CUresult set_current(CUcontext handle)
 {
-	CUresult result = ctx ? sim_ctx_check(ctx) : CUDA_SUCCESS;
-
-	if (result)
-		return result;
 	sim_ctx_pop();
-	if (ctx)
-		sim_ctx_push(ctx);
+	if (handle)
+		sim_ctx_push(handle);
 	return CUDA_SUCCESS;
 }
 
@@ -95,7 +100,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx)
 CUresult cuCtxGetCurrent(CUcontext *pctx)
 {
 	return SIM_CALL(cuCtxGetCurrent, SIM_INIT,
-			pctx ? (*pctx = sim_ctx_current(), CUDA_SUCCESS) : CUDA_ERROR_INVALID_VALUE,
+			pctx ? (*pctx = current_handle(), CUDA_SUCCESS) : CUDA_ERROR_INVALID_VALUE,
 			"");
 }
 
@@ -135,12 +140,17 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 			"");
 }
 
+static void set_flags(CUcontext ctx, unsigned flags)
+{
+	ctx->flags = ctx->is_primary ? flags | CU_CTX_MAP_HOST : flags;
+}
+
 CUresult cuCtxSetFlags(unsigned int flags)
 {
 	return SIM_CALL(cuCtxSetFlags, SIM_CTX | SIM_LOCK,
 			flags & ~(unsigned)CU_CTX_FLAGS_MASK
 				? CUDA_ERROR_INVALID_VALUE
-				: (call.ctx->flags = flags, CUDA_SUCCESS),
+				: (set_flags(call.ctx, flags), CUDA_SUCCESS),
 			"flags=%u", flags);
 }
 
@@ -189,7 +199,7 @@ static bool has_limit(const struct CUctx_st *ctx, CUlimit limit)
 {
 	if (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH)
 		return ctx->device->info->cc_major < 9;
-	return limit <= CU_LIMIT_PERSISTING_L2_CACHE_SIZE;
+	return limit <= CU_LIMIT_CIG_ENABLED;
 }
 
 static CUresult get_limit(const struct CUctx_st *ctx, size_t *value, CUlimit limit)
@@ -214,6 +224,8 @@ static CUresult set_limit(CUcontext ctx, CUlimit limit, size_t value)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!has_limit(ctx, limit))
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	if (limit == CU_LIMIT_STACK_SIZE && value > STACK_BYTES_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (limit == CU_LIMIT_STACK_SIZE)
 		value = size_round_up(value, 16);
 	ctx->limits[limit] = value;
@@ -307,8 +319,7 @@ static CUresult enable_peer(CUcontext ctx, CUcontext peer, unsigned flags)
 	if (flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (peer->device == ctx->device)
-		return peer == ctx ? CUDA_ERROR_INVALID_CONTEXT
-				   : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 	bit = (uint64_t)1 << peer->device->ordinal;
 	if (ctx->peers & bit)
 		return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;

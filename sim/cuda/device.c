@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "sim/cuda/sim.h"
+#include "sim/cuda/memory.h"
 
 struct sim_device *sim_device(CUdevice ordinal)
 {
@@ -97,18 +97,25 @@ CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
 			dev);
 }
 
+uint64_t sim_device_total_bytes(const struct sim_device *device)
+{
+	return size_sat_sub(device->info->memory_bytes, device->info->reserved_bytes);
+}
+
 static CUresult device_total(size_t *bytes, const struct sim_device *device)
 {
 	if (!bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	*bytes = size_sat_sub(device->info->memory_bytes, device->info->reserved_bytes);
+	*bytes = sim_device_total_bytes(device);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
+	if (bytes) /* first of all, whatever comes of the call */
+		*bytes = 0;
 	return SIM_CALL(cuDeviceTotalMem_v2, SIM_INIT, device_total(bytes, sim_device(dev)),
 			"dev=%d", dev);
 }
@@ -169,10 +176,7 @@ static CUresult pci_id(char *id, int len, const struct sim_device *device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	snprintf(text, sizeof(text), "%04X:%02X:%02X.0", device->info->pci_domain,
 		 device->info->pci_bus, device->info->pci_device);
-	if (strlen(text) >= (size_t)len)
-		return CUDA_ERROR_INVALID_VALUE;
-	str_copy(id, (size_t)len, text);
-	return CUDA_SUCCESS;
+	return str_copy(id, (size_t)len, text) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
@@ -252,11 +256,12 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdev
 
 static CUresult exec_affinity(int *pi, CUexecAffinityType type, CUdevice dev)
 {
-	if (!pi || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+	if (!pi)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*pi = 0; /* only under MPS */
+	*pi = 0; /* of any type: only under MPS */
+	(void)type;
 	return CUDA_SUCCESS;
 }
 
@@ -266,13 +271,15 @@ CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevi
 			"type=%d dev=%d", (int)type, dev);
 }
 
-static CUresult texture_width(size_t *width, unsigned channels, CUdevice dev)
+static CUresult texture_width(size_t *width, CUarray_format format, unsigned channels, CUdevice dev)
 {
-	if (!width || (channels != 1 && channels != 2 && channels != 4))
+	uint64_t element = (uint64_t)sim_format_bytes(format) * channels;
+
+	if (!width || !element || (channels != 1 && channels != 2 && channels != 4))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*width = 268435456;
+	*width = size_min((uint64_t)1 << 30, ((uint64_t)1 << 32) / element);
 	return CUDA_SUCCESS;
 }
 
@@ -280,6 +287,6 @@ CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_
 					    unsigned numChannels, CUdevice dev)
 {
 	return SIM_CALL(cuDeviceGetTexture1DLinearMaxWidth, SIM_INIT,
-			texture_width(maxWidthInElements, numChannels, dev),
+			texture_width(maxWidthInElements, format, numChannels, dev),
 			"format=%d channels=%u dev=%d", (int)format, numChannels, dev);
 }

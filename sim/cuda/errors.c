@@ -84,7 +84,7 @@ static const char *text_of(CUresult error)
 	case CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC:
 		return "the provided PTX contains unsupported call to cudaDeviceSynchronize";
 	case CUDA_ERROR_CONTAINED:
-		return "Invalid memory access and the operation was contained";
+		return "Invalid access of peer GPU memory over nvlink or a hardware error";
 	case CUDA_ERROR_INVALID_SOURCE:
 		return "device kernel image is invalid";
 	case CUDA_ERROR_FILE_NOT_FOUND:
@@ -200,18 +200,19 @@ static const char *text_of(CUresult error)
 		return "the graph update was not performed because it included changes which "
 		       "violated constraints specific to instantiated graph update";
 	case CUDA_ERROR_EXTERNAL_DEVICE:
-		return "an async error has occurred in external entity outside of CUDA";
+		return "an async error has occured in external entity outside of CUDA";
 	case CUDA_ERROR_INVALID_CLUSTER_SIZE:
 		return "a kernel launch error has occurred due to cluster misconfiguration";
 	case CUDA_ERROR_FUNCTION_NOT_LOADED:
-		return "the function handle is not loaded when performing an operation that "
-		       "requires a loaded function";
+		return "the function handle is not loaded when calling an API that requires a "
+		       "loaded function";
 	case CUDA_ERROR_INVALID_RESOURCE_TYPE:
-		return "the resource type specified to perform the operation is invalid";
+		return "one or more resources passed in are not valid resource types for the "
+		       "operation";
 	case CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION:
 		return "one or more resources are insufficient or non-applicable for the operation";
 	case CUDA_ERROR_KEY_ROTATION:
-		return "an error happened during the key rotation";
+		return "an error happened during the key rotation sequence";
 	case CUDA_ERROR_UNKNOWN:
 		return "unknown error";
 	}

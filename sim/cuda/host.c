@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Host memory that the driver knows: allocated by it, or the program's own and registered. */
+#include <sys/mman.h>
+
 #include "sim/cuda/ranges.h"
 #include "sim/cuda/va.h"
 
@@ -56,6 +58,8 @@ static CUresult host_alloc(CUcontext ctx, void **pp, size_t bytes, unsigned flag
 
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 {
+	if (pp) /* first of all, whatever comes of the call */
+		*pp = NULL;
 	return SIM_CALL(cuMemHostAlloc, SIM_CTX | SIM_LOCK,
 			host_alloc(call.ctx, pp, bytesize, Flags), "bytes=%zu flags=%u", bytesize,
 			Flags);
@@ -92,12 +96,24 @@ CUresult cuMemFreeHost(void *p)
 	return SIM_CALL(cuMemFreeHost, SIM_CTX | SIM_LOCK, free_host(call.ctx, p), "p=%p", p);
 }
 
+/* Is there memory at both ends? */
+static bool is_mapped(const void *p, size_t bytes)
+{
+	uintptr_t first = (uintptr_t)p & ~(uintptr_t)4095;
+	uintptr_t last = ((uintptr_t)p + bytes - 1) & ~(uintptr_t)4095;
+	unsigned char state;
+
+	return !mincore((void *)first, 1, &state) && !mincore((void *)last, 1, &state);
+}
+
 static CUresult host_register(CUcontext ctx, const void *p, size_t bytes, unsigned flags)
 {
 	struct sim_alloc *alloc;
 	uint64_t end;
 
 	if (!p || !bytes || flags & ~REGISTER_FLAGS || !size_add(address(p), bytes, &end))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!is_mapped(p, bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!range_is_free(address(p), bytes))
 		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -123,12 +139,14 @@ CUresult cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags)
 
 static CUresult host_unregister(const void *p)
 {
-	struct sim_alloc *alloc = find_host(p);
+	struct sim_alloc *alloc = sim_alloc_find(address(p));
 
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!alloc || alloc->base != address(p) || alloc->kind != SIM_ALLOC_REGISTERED)
+	if (!alloc)
 		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	if (alloc->base != address(p) || alloc->kind != SIM_ALLOC_REGISTERED)
+		return CUDA_ERROR_INVALID_VALUE;
 	sim_range_end(alloc);
 	return CUDA_SUCCESS;
 }
@@ -158,7 +176,7 @@ static CUresult get_flags(unsigned *flags, const void *p)
 {
 	const struct sim_alloc *alloc = find_host(p);
 
-	if (!flags || !alloc || alloc->kind != SIM_ALLOC_HOST)
+	if (!flags || !alloc)
 		return CUDA_ERROR_INVALID_VALUE;
 	*flags = alloc->flags;
 	return CUDA_SUCCESS;

@@ -254,8 +254,7 @@ static CUresult open_handle(CUcontext ctx, CUdeviceptr *dptr, const CUipcMemHand
 	CUresult result = CUDA_SUCCESS;
 
 	memcpy(&wire, handle, sizeof(wire));
-	if (!dptr || flags & ~(unsigned)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS ||
-	    wire.magic != HANDLE_MAGIC)
+	if (!dptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || wire.magic != HANDLE_MAGIC)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (wire.pid == getpid() || !device_of(wire.device_index))
 		return CUDA_ERROR_INVALID_CONTEXT;

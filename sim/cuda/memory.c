@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Allocations: charged to the card, mapped here, found by address. Those under 1 MiB share 2-MiB
+ * Allocations: charged to the card, mapped here, found by address. Those up to 1 MiB share 2-MiB
  * blocks, as the driver does it, so that the card's use grows in steps of 2 MiB.
  */
 #include "sim/cuda/memory.h"
@@ -15,7 +15,7 @@
 #include "sim/cuda/tree.h"
 #include "sim/cuda/va.h"
 
-#define SMALL_BYTES ((size_t)1 << 20)
+#define SMALL_BYTES ((size_t)1 << 20) /* the largest that shares a block */
 #define GRAIN       ((size_t)512)
 #define GRAINS      ((unsigned)(SIM_PAGE_BYTES / GRAIN))
 
@@ -216,22 +216,24 @@ static CUresult new_large(CUcontext ctx, size_t bytes, enum sim_alloc_kind kind,
 			  struct sim_alloc **ret)
 {
 	uint64_t mapped = size_round_up(bytes, SIM_PAGE_BYTES);
+	/* managed memory lies in host memory here, and takes nothing from the card */
+	uint64_t charged = kind == SIM_ALLOC_MANAGED ? 0 : mapped;
 	struct sim_alloc *alloc;
 	void *base;
 
 	if (mapped < bytes || mapped == UINT64_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (sim_charge(ctx->device, use, mapped))
+	if (sim_charge(ctx->device, use, charged))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	base = va_map(mapped);
 	alloc = base ? range_new((CUdeviceptr)(uintptr_t)base, bytes, mapped, kind) : NULL;
 	if (!alloc) {
 		if (base)
 			va_unmap(base, mapped);
-		sim_uncharge(ctx->device, use, mapped);
+		sim_uncharge(ctx->device, use, charged);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	alloc->charged_bytes = mapped;
+	alloc->charged_bytes = charged;
 	*ret = alloc;
 	return CUDA_SUCCESS;
 }
@@ -244,7 +246,7 @@ CUresult sim_alloc_new(CUcontext ctx, size_t bytes, enum sim_alloc_kind kind, en
 
 	if (!bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (bytes < SMALL_BYTES && use == SIM_USE_ALLOC)
+	if (bytes <= SMALL_BYTES && use == SIM_USE_ALLOC)
 		result = new_small(ctx, bytes, kind, &alloc);
 	else
 		result = new_large(ctx, bytes, kind, use, &alloc);
@@ -252,6 +254,7 @@ CUresult sim_alloc_new(CUcontext ctx, size_t bytes, enum sim_alloc_kind kind, en
 		return result;
 	alloc->device = ctx->device;
 	alloc->use = use;
+	alloc->sync_memops = true; /* of device memory, from the start */
 	range_own(alloc, ctx);
 	*ret = alloc;
 	return CUDA_SUCCESS;

@@ -103,6 +103,9 @@ struct sim_array_view {
 	size_t pitch_bytes, row_bytes, rows, layers, element_bytes;
 };
 
+/** sim_format_bytes - of one channel; for packed formats of the whole element; 0: not simulated */
+unsigned sim_format_bytes(CUarray_format format);
+
 CUresult sim_array_view(CUarray array, struct sim_array_view *ret);
 
 #endif

@@ -22,16 +22,23 @@ static struct sim_pool *current_pool(struct sim_device *device)
 
 /* Allocating. */
 
+/* first of all, whatever comes of the call, as the driver does it */
+static void clear(CUdeviceptr *dptr)
+{
+	if (dptr)
+		*dptr = 0;
+}
+
 static CUresult alloc_async(CUdeviceptr *dptr, size_t bytes, struct sim_pool *pool, CUstream stream,
 			    bool is_per_thread)
 {
 	struct sim_stream_info info;
 	CUresult result;
 
-	if (!dptr || !bytes)
+	if (!dptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = sim_exec_stream_info(stream, is_per_thread, &info);
-	if (result)
+	if (result || !bytes)
 		return result;
 	if (!pool)
 		pool = current_pool(info.ctx->device);
@@ -44,12 +51,14 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t bytes, struct sim_pool *po
 
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
+	clear(dptr);
 	return SIM_CALL(cuMemAllocAsync, SIM_CTX | SIM_LOCK,
 			alloc_async(dptr, bytesize, NULL, hStream, false), "bytes=%zu", bytesize);
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
+	clear(dptr);
 	return SIM_CALL(cuMemAllocAsync_ptsz, SIM_CTX | SIM_LOCK,
 			alloc_async(dptr, bytesize, NULL, hStream, true), "bytes=%zu", bytesize);
 }
@@ -67,6 +76,7 @@ static CUresult alloc_from(CUdeviceptr *dptr, size_t bytes, CUmemoryPool handle,
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
 				 CUstream hStream)
 {
+	clear(dptr);
 	return SIM_CALL(cuMemAllocFromPoolAsync, SIM_CTX | SIM_LOCK,
 			alloc_from(dptr, bytesize, pool, hStream, false), "bytes=%zu", bytesize);
 }
@@ -74,6 +84,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPoo
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
 				      CUstream hStream)
 {
+	clear(dptr);
 	return SIM_CALL(cuMemAllocFromPoolAsync_ptsz, SIM_CTX | SIM_LOCK,
 			alloc_from(dptr, bytesize, pool, hStream, true), "bytes=%zu", bytesize);
 }
@@ -112,7 +123,8 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool is_per_thread
 		return sim_exec_graph_free(alloc);
 	if (alloc->kind != SIM_ALLOC_POOL)
 		return free_other(alloc, info.ctx);
-	pool_give_back(alloc, info.id, info.tail_ns);
+	/* not 0, even when the stream is idle: only a wait of the host shows that it is over */
+	pool_give_back(alloc, info.id, size_max(info.tail_ns, 1));
 	return CUDA_SUCCESS;
 }
 
@@ -147,12 +159,12 @@ static CUresult pool_create(CUmemoryPool *ret, const CUmemPoolProps *props)
 	if (props->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
 		device = sim_device(props->location.id);
 		if (!device)
-			return CUDA_ERROR_INVALID_DEVICE;
+			return CUDA_ERROR_INVALID_VALUE;
 	} else if (!is_host(&props->location)) {
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	if ((unsigned)props->handleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return CUDA_ERROR_INVALID_VALUE;
 	pool = pool_new(device, props);
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -276,6 +288,22 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 
 /* Access. */
 
+/* a pool's own device has access for good: it can neither lose it nor be cut to reading */
+static CUresult check_access(const struct sim_pool *pool, const CUmemAccessDesc *desc)
+{
+	const struct sim_device *device = sim_device(desc->location.id);
+
+	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (desc->flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	return device == pool->device && desc->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE
+		       ? CUDA_ERROR_INVALID_DEVICE
+		       : CUDA_SUCCESS;
+}
+
 static CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count)
 {
 	struct sim_pool *pool = from_handle(handle);
@@ -283,15 +311,10 @@ static CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size
 	if (!pool || (!map && count))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++) {
-		const struct sim_device *device = sim_device(map[i].location.id);
+		CUresult result = check_access(pool, &map[i]);
 
-		if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-			return CUDA_ERROR_INVALID_VALUE;
-		if (!device)
-			return CUDA_ERROR_INVALID_DEVICE;
-		/* its own device cannot be shut out */
-		if (device == pool->device && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-			return CUDA_ERROR_INVALID_VALUE;
+		if (result)
+			return result;
 	}
 	for (size_t i = 0; i < count; i++) {
 		uint64_t bit = (uint64_t)1 << map[i].location.id;
@@ -350,7 +373,7 @@ static CUresult device_pool(CUmemoryPool *ret, struct sim_device *device, bool i
 	if (!ret)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
+		return is_default ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
 	return give_pool(ret, is_default ? pool_default(device) : current_pool(device));
 }
 
@@ -393,7 +416,7 @@ static CUresult location_pool(CUmemoryPool *ret, const CUmemLocation *location,
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (is_host(location))
 		return give_pool(ret, pool_host());
-	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !sim_device(location->id))
 		return CUDA_ERROR_INVALID_VALUE;
 	return device_pool(ret, sim_device(location->id), is_default);
 }

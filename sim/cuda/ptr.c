@@ -2,8 +2,11 @@
 /* From an address to what is there: for copies, and for cuPointerGetAttribute. */
 #include <string.h>
 
+#include "sim/cuda/ipc.h"
 #include "sim/cuda/ranges.h"
 #include "sim/cuda/va.h"
+
+#define TOKENS_BYTES 16 /* sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS) */
 
 static bool is_host(const struct sim_alloc *alloc)
 {
@@ -90,17 +93,35 @@ void sim_range_end(struct sim_alloc *alloc)
 
 /* Attributes. */
 
+/* what the driver maps as a whole: a block, a chunk of a pool, a VMM mapping */
+static size_t mapping_of(const struct sim_ptr *at, CUdeviceptr *ret_base)
+{
+	const struct sim_alloc *alloc = at->alloc;
+	CUdeviceptr base = at->base;
+	size_t bytes = at->bytes;
+
+	if (alloc->kind == SIM_ALLOC_POOL) {
+		bytes = sim_pool_mapping(alloc, &base);
+	} else if (alloc->kind == SIM_ALLOC_DEVICE) {
+		base = (CUdeviceptr)(uintptr_t)sim_alloc_region(alloc, &bytes);
+	} else if (alloc->kind == SIM_ALLOC_HOST || alloc->kind == SIM_ALLOC_MANAGED) {
+		bytes = size_round_up(bytes, SIM_PAGE_BYTES);
+	}
+	if (ret_base)
+		*ret_base = base;
+	return bytes;
+}
+
 /* Some attributes need a pointer of the driver's, others answer for any. */
 static CUresult get_known(void *data, CUpointer_attribute attribute, CUdeviceptr ptr,
 			  const struct sim_ptr *at)
 {
 	const struct sim_alloc *alloc = at->alloc;
 	bool is_vmm = alloc->kind == SIM_ALLOC_RESERVED;
+	bool has_host = is_host(alloc) || alloc->kind == SIM_ALLOC_MANAGED;
 
 	switch ((unsigned)attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		if (!at->ctx)
-			return CUDA_ERROR_INVALID_VALUE;
 		*(CUcontext *)data = at->ctx;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -110,10 +131,8 @@ static CUresult get_known(void *data, CUpointer_attribute attribute, CUdeviceptr
 		*(CUdeviceptr *)data = ptr;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		if (!is_host(alloc) && alloc->kind != SIM_ALLOC_MANAGED)
-			return CUDA_ERROR_INVALID_VALUE;
-		*(void **)data = at->host;
-		return CUDA_SUCCESS;
+		*(void **)data = has_host ? at->host : NULL;
+		return has_host ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 		*(int *)data = alloc->sync_memops;
 		return CUDA_SUCCESS;
@@ -132,10 +151,10 @@ static CUresult get_known(void *data, CUpointer_attribute attribute, CUdeviceptr
 		*(unsigned *)data = alloc->kind == SIM_ALLOC_DEVICE;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		*(CUdeviceptr *)data = at->base;
+		*(CUdeviceptr *)data = alloc->base;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-		*(size_t *)data = at->bytes;
+		*(size_t *)data = alloc->bytes;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		*(unsigned *)data = 1;
@@ -155,19 +174,22 @@ static CUresult get_known(void *data, CUpointer_attribute attribute, CUdeviceptr
 		*(CUmemoryPool *)data = (CUmemoryPool)(void *)alloc->pool;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		*(size_t *)data = is_vmm ? at->bytes : alloc->mapped_bytes;
+		*(size_t *)data = mapping_of(at, NULL);
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		*(CUdeviceptr *)data = at->base;
+		mapping_of(at, data);
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
 		*(unsigned long long *)data = alloc->id;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-		*(unsigned *)data = 0;
+		*(unsigned *)data = alloc->kind == SIM_ALLOC_DEVICE;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		if (is_host(alloc))
+			return CUDA_ERROR_INVALID_VALUE;
+		memset(data, 0, TOKENS_BYTES);
+		return CUDA_SUCCESS;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -268,4 +290,24 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 	return SIM_CALL(cuPointerSetAttribute, SIM_CTX | SIM_LOCK,
 			pointer_set(value, attribute, ptr), "attribute=%d ptr=%#llx",
 			(int)attribute, ptr);
+}
+
+/* DMA buffers need a kernel driver: every question is checked, and none answered. */
+
+static CUresult range_handle(int *fd, CUdeviceptr ptr, size_t bytes, CUmemRangeHandleType type)
+{
+	if (!fd || !bytes || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || ptr % 4096 ||
+	    bytes % 4096)
+		return CUDA_ERROR_INVALID_VALUE;
+	*fd = -1;
+	return sim_ptr_check(ptr, bytes, false) ? CUDA_ERROR_INVALID_VALUE
+						: CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
+				       CUmemRangeHandleType handleType, unsigned long long flags)
+{
+	return SIM_CALL(cuMemGetHandleForAddressRange, SIM_CTX | SIM_LOCK,
+			range_handle(handle, dptr, size, handleType),
+			"dptr=%#llx bytes=%zu flags=%llu", dptr, size, flags);
 }

@@ -27,6 +27,8 @@ void sim_range_end(struct sim_alloc *alloc);
 
 /* what each module does in sim_range_end */
 void sim_pool_range_end(struct sim_alloc *alloc);
+/** sim_pool_mapping - the chunk that holds @alloc: its bytes and base */
+size_t sim_pool_mapping(const struct sim_alloc *alloc, CUdeviceptr *ret_base);
 void sim_ipc_range_end(struct sim_alloc *alloc);
 
 /** sim_vmm_find - the mapping in a reservation that contains @ptr; false: a hole */

@@ -113,6 +113,7 @@ static inline void sim_unlock(void)
 #define SIM_LOCK    (1u << 1) /* hold sim_lock() while the expression is evaluated */
 #define SIM_NO_INIT (1u << 2) /* works before cuInit */
 #define SIM_STALE   (1u << 3) /* with SIM_CTX: a sticky error does not stop the call */
+#define SIM_MAY_CTX (1u << 4) /* as SIM_CTX, but call.ctx may be NULL for want of a context */
 
 struct sim_call {
 	enum cuda_sym symbol;
@@ -146,13 +147,26 @@ CUresult sim_leave(struct sim_call *call, CUresult result, const char *fmt, ...)
 
 /* Devices and contexts. */
 
+/** sim_device_total_bytes - what cuDeviceTotalMem tells: NVML's total - reserved
+ */
+uint64_t sim_device_total_bytes(const struct sim_device *device);
+
 /** sim_device - NULL unless @ordinal is a visible device */
 struct sim_device *sim_device(CUdevice ordinal);
 
-/** sim_ctx_current - the top of this thread's stack, or NULL; destroyed ones included */
+/**
+ * sim_ctx_current - the top of this thread's stack, or NULL
+ *
+ * Destroyed ones included; for a handle that never was one a stand-in that counts as destroyed.
+ */
 CUcontext sim_ctx_current(void);
 
-/** sim_ctx_check - @ctx named by the program: SUCCESS, INVALID_CONTEXT or CONTEXT_IS_DESTROYED */
+/**
+ * sim_ctx_check - @ctx named by the program
+ *
+ * SUCCESS; INVALID_CONTEXT when it is none, or destroyed; CONTEXT_IS_DESTROYED for a primary
+ * context that is not active.
+ */
 CUresult sim_ctx_check(CUcontext ctx);
 
 /** sim_ctx_fail - make @error sticky in @ctx: an illegal address, a launch that failed */
@@ -204,7 +218,8 @@ bool sim_exec_in_callback(void);
 struct sim_alloc;
 CUresult sim_exec_graph_free(struct sim_alloc *alloc);
 
-/** sim_exec_ctx_may_sync - a wait for the whole of @ctx: refused, and its captures end, if it has any */
+/** sim_exec_ctx_may_sync - a wait for the whole of @ctx: refused, and its captures end, if it has
+ * any */
 CUresult sim_exec_ctx_may_sync(CUcontext ctx);
 
 /** sim_exec_unsafe_call - a call that a GLOBAL capture forbids; invalidates it, and says so */

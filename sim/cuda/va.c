@@ -104,6 +104,20 @@ void *va_reserve(size_t bytes, size_t alignment, uintptr_t hint)
 	return p;
 }
 
+void *va_reserve_fd(int fd, size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void va_discard(void *at, size_t bytes, int is_shared)
+{
+	/* at worst the bytes stay in RAM until the range is used again */
+	(void)madvise(at, bytes, is_shared ? MADV_REMOVE : MADV_DONTNEED);
+	(void)va_protect(at, bytes, false, false);
+}
+
 /* Physical memory. */
 
 static struct va_chunk *new_chunk(size_t bytes)

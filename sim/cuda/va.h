@@ -25,6 +25,12 @@ void *va_map(size_t bytes);
  */
 void *va_reserve(size_t bytes, size_t alignment, uintptr_t hint);
 
+/** va_reserve_fd - address space over the @bytes of @fd, shared, without access yet; or NULL */
+void *va_reserve_fd(int fd, size_t bytes);
+
+/** va_discard - forget the bytes there and take the access away; @is_shared: also in the file */
+void va_discard(void *at, size_t bytes, int is_shared);
+
 void va_unmap(void *base, size_t bytes);
 
 struct va_chunk;

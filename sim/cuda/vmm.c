@@ -66,8 +66,7 @@ static struct vmm_handle *handle_new(const CUmemAllocationProp *prop, struct sim
 static bool is_host(const CUmemLocation *location)
 {
 	return location->type == CU_MEM_LOCATION_TYPE_HOST ||
-	       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
-	       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+	       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
 }
 
 static CUresult check_prop(const CUmemAllocationProp *prop)
@@ -167,13 +166,11 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 static CUresult granularity(size_t *ret, const CUmemAllocationProp *prop,
 			    CUmemAllocationGranularity_flags option)
 {
-	CUresult result = check_prop(prop);
-
-	if (!ret || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+	/* the driver does not look what the properties say */
+	if (!ret || !prop || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!result)
-		*ret = VMM_GRAIN;
-	return result;
+	*ret = VMM_GRAIN;
+	return CUDA_SUCCESS;
 }
 
 CUresult cuMemGetAllocationGranularity(size_t *granularity_, const CUmemAllocationProp *prop,
@@ -268,7 +265,7 @@ static CUresult import_fd(CUmemGenericAllocationHandle *ret, int fd, CUmemAlloca
 	if (!ret || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!identify_fd(fd, &prop.location, &bytes))
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_UNKNOWN;
 	handle = handle_new(&prop, prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE
 					   ? sim_device(prop.location.id)
 					   : NULL);

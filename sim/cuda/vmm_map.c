@@ -120,9 +120,12 @@ static CUresult map(CUdeviceptr ptr, size_t bytes, size_t offset, CUmemGenericAl
 	const struct sim_alloc *next = tree_next(mappings, ptr);
 	struct mapping *m;
 
-	if (!handle || !reservation || flags || !bytes || offset)
+	if (!handle || flags || !bytes || !ptr)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (ptr % VMM_GRAIN || bytes % VMM_GRAIN || bytes > handle->phys.bytes)
+	/* only whole handles can be mapped */
+	if (ptr % VMM_GRAIN || offset || bytes != handle->phys.bytes)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!reservation)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (find_mapping(ptr) || (next && next->base - ptr < bytes))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -168,24 +171,40 @@ static bool is_covered(CUdeviceptr ptr, size_t bytes)
 	return true;
 }
 
+/* Does a mapping begin before @at and go on behind it? */
+static bool is_cut(CUdeviceptr at)
+{
+	const struct mapping *m = find_mapping(at);
+
+	return m && m->range.base != at;
+}
+
+static CUresult unmap_one(struct mapping *m)
+{
+	if (va_phys_unview(host(m->range.base), m->range.bytes))
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	tree_remove(&mappings, &m->range);
+	m->handle->mappings--;
+	vmm_handle_settle(m->handle);
+	free(m);
+	return CUDA_SUCCESS;
+}
+
+/* Mappings go whole or not at all; holes between them do not matter. */
 static CUresult unmap(CUdeviceptr ptr, size_t bytes)
 {
-	if (!is_covered(ptr, bytes))
-		return CUDA_ERROR_INVALID_VALUE;
-	while (bytes) {
-		struct mapping *m = find_mapping(ptr);
-		size_t part = m->range.bytes;
+	CUresult result = CUDA_SUCCESS;
+	struct sim_alloc *next;
 
-		if (va_phys_unview(host(ptr), part))
-			return CUDA_ERROR_OPERATING_SYSTEM;
-		tree_remove(&mappings, &m->range);
-		m->handle->mappings--;
-		vmm_handle_settle(m->handle);
-		free(m);
-		ptr += part;
-		bytes -= part;
+	if (!bytes || !find_reservation(ptr, bytes) || is_cut(ptr) || is_cut(ptr + bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	while (!result) {
+		next = tree_next(mappings, ptr);
+		if (!next || next->base - ptr >= bytes)
+			break;
+		result = unmap_one((struct mapping *)(void *)next);
 	}
-	return CUDA_SUCCESS;
+	return result;
 }
 
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
@@ -211,7 +230,7 @@ static CUresult check_access(const CUmemAccessDesc *desc)
 		return CUDA_SUCCESS;
 	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
-	return sim_device(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	return sim_device(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static void grant(struct mapping *m, const CUmemAccessDesc *desc)

@@ -25,7 +25,7 @@ __asm__(".pushsection .rodata\n"
 extern const char sim_profile_h200[] __attribute__((visibility("hidden")));
 extern const char sim_profile_h200_end[] __attribute__((visibility("hidden")));
 
-enum kind { KIND_TEXT, KIND_U32, KIND_SIZE, KIND_TIME, KIND_UUID, KIND_PCI, KIND_CC };
+enum kind { KIND_TEXT, KIND_U32, KIND_SIZE, KIND_TIME, KIND_UUID, KIND_PCI, KIND_CC, KIND_HEX };
 
 struct key {
 	const char *name;
@@ -42,6 +42,8 @@ static const struct key device_keys[] = {
 	{ "pci", KIND_PCI, DEVICE(pci_domain), 0, 0 },
 	{ "memory", KIND_SIZE, DEVICE(memory_bytes), 64 * MIB, 64 * TIB },
 	{ "reserved", KIND_SIZE, DEVICE(reserved_bytes), 1, 64 * TIB },
+	{ "pci_device_id", KIND_HEX, DEVICE(pci_device_id), 0, 0 },
+	{ "pci_subsystem_id", KIND_HEX, DEVICE(pci_subsystem_id), 0, 0 },
 	{ "sms", KIND_U32, DEVICE(sms), 1, 1024 },
 	{ "compute_capability", KIND_CC, DEVICE(cc_major), 0, 0 },
 	{ "clock_khz", KIND_U32, DEVICE(clock_khz), 1, 100000000 },
@@ -160,6 +162,12 @@ static int parse_pci(const char *s, struct sim_device_info *device)
 	return 0;
 }
 
+/* "233510DE": device and vendor */
+static int parse_id(const char *s, uint32_t *ret)
+{
+	return parse_hex(&s, 8, '\0', ret) ? 0 : -EINVAL;
+}
+
 static int parse_cc(const char *s, struct sim_device_info *device)
 {
 	if (!(s[0] >= '1' && s[0] <= '9' && s[1] == '.' && s[2] >= '0' && s[2] <= '9' && !s[3]) &&
@@ -209,6 +217,9 @@ static int set_value(const struct parser *p, const struct key *key, void *base, 
 		break;
 	case KIND_PCI:
 		r = parse_pci(value, base);
+		break;
+	case KIND_HEX:
+		r = parse_id(value, (uint32_t *)(void *)field);
 		break;
 	case KIND_CC:
 		r = parse_cc(value, base);

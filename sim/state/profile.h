@@ -27,6 +27,7 @@ struct sim_device_info {
 	char name[96];
 	uint8_t uuid[16];
 	uint32_t pci_domain, pci_bus, pci_device;
+	uint32_t pci_device_id, pci_subsystem_id; /* vendor in the low half */
 	uint32_t cc_major, cc_minor;
 	uint32_t sms;
 	uint32_t clock_khz, memory_clock_khz, bus_width_bits;

@@ -109,7 +109,7 @@ static int open_vmm(int fd)
 	/* any descriptor will not do */
 	return CU(cuMemImportFromShareableHandle)(&h, (void *)0,
 						  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) !=
-	       CUDA_ERROR_INVALID_VALUE;
+	       CUDA_ERROR_UNKNOWN;
 }
 
 static int opener(void *argument)
