@@ -5,7 +5,7 @@
  * they size themselves by what the driver says is free, as real ones do, and compute on whatever
  * libcuda.so.1 they get: on a real card the PTX really runs there.  Results are checked.
  *
- *   standin ROLE SECONDS [PERCENT]     embedding | chat | training | greedy
+ *   standin ROLE SECONDS [PERCENT]     embedding | chat | training | imagegen | greedy
  *
  * Exit: 0 all results right (greedy: stopped by CUDA's out of memory), 1 otherwise.
  */
@@ -197,8 +197,8 @@ int main(int argc, char **argv)
 
 	if (argc < 3 || parse_u64(argv[2], 0, 3600, &seconds, NULL) < 0 ||
 	    (argc > 3 && parse_u64(argv[3], 1, 100, &percent, NULL) < 0)) {
-		fprintf(stderr,
-			"usage: standin embedding|chat|training|greedy SECONDS [PERCENT]\n");
+		fprintf(stderr, "usage: standin embedding|chat|training|imagegen|greedy SECONDS "
+				"[PERCENT]\n");
 		return 2;
 	}
 	role = argv[1];
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
 		return serve(seconds, (unsigned)percent, 2, 20000);
 	if (strcmp(role, "chat") == 0)
 		return serve(seconds, (unsigned)percent, 20, 50000);
-	if (strcmp(role, "training") == 0)
+	if (strcmp(role, "training") == 0 || strcmp(role, "imagegen") == 0)
 		return serve(seconds, (unsigned)percent, 200, 0);
 	if (strcmp(role, "greedy") == 0)
 		return be_greedy(seconds);

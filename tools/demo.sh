@@ -47,6 +47,7 @@ until_true() { # SECONDS COMMAND...
 		sleep 0.1
 	done
 }
+nothing_held() { "$allot" status | grep -q "jobs 0 hold 0 B"; }
 ps_has() { "$allot" ps | grep -qE "$1"; }
 
 [ -n "$check" ] && exec 3>&1 >"$dir/out" || exec 3>&1
@@ -69,27 +70,27 @@ room=$("$allot" status -o csv | awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if 
 show allot status
 
 say "1. Three programs share the card. Each takes 90 % of what it sees, and sees only its own part."
-start embedding --vram $((room / 7))M --class latency -- "$standin" embedding 12
+start embedding --vram $((room / 7))M --class latency -- "$standin" embedding 13
 embedding=$last
-start chat --vram $((room / 3))M --class latency -- "$standin" chat 12
+start chat --vram $((room / 3))M --class latency -- "$standin" chat 13
 chat=$last
-start training --vram $((room * 2 / 5))M --class batch -- "$standin" training 6
+start training --vram $((room * 2 / 5))M --class batch -- "$standin" training 8
 training=$last
 until_true 10 ps_has "training.*running" || bad=1
 sleep 2
 show allot ps
 
-say "2. A fourth does not fit. It is not refused: it waits, and says for what."
-start imagegen --vram $((room / 4))M -- "$standin" training 2
+say "2. One wants more than its part. It gets CUDA's own error, the others notice nothing."
+printf '$ allot run -J greedy --vram 2G -- standin greedy 0\n'
+"$allot" run -J greedy --vram 2G -- "$standin" greedy 0
+expect greedy $? 0
+
+say "3. A fourth does not fit. It is not refused: it waits, and says for what."
+start imagegen --vram $((room / 4))M -- "$standin" imagegen 2
 imagegen=$last
 sleep 1
 show allot ps
 show allot status
-
-say "3. One wants more than its part. It gets CUDA's own error, the others notice nothing."
-printf '$ allot run -J greedy --vram 2G -- standin greedy 0\n'
-"$allot" run -J greedy --vram 2G -- "$standin" greedy 0
-expect greedy $? 0
 
 say "4. The training ends, and the fourth gets its place."
 wait "$training"
@@ -103,10 +104,11 @@ expect embedding $? 0
 wait "$chat"
 expect chat $? 0
 jobs_started=()
+until_true 5 nothing_held || bad=1
 show allot status
 
 if [ -n "$check" ]; then
-	for line in "greedy: after .* CUDA_ERROR_OUT_OF_MEMORY" "imagegen: .*all right|training: .*all right" \
+	for line in "greedy: after .* CUDA_ERROR_OUT_OF_MEMORY" "imagegen: .*all right" "training: .*all right" \
 		"embedding: .* all right" "chat: .* all right" "waiting-admission"; do
 		grep -qE "$line" "$dir/out" || { echo "allot demo: nothing says '$line'" >&2; bad=1; }
 	done

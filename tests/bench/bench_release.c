@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * How long after a free does the one who waits for it go on?  Two jobs share a full card:
- *   bench_release hold FILE ROUNDS      holds everything, frees a block each round
  *   bench_release want FILE ROUNDS      waits for it in cuMemAlloc; prints "release P50 P99" in us
+ *   bench_release hold FILE ROUNDS      started second: holds all the rest, frees a block each
+ * round
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -33,7 +34,7 @@ CALLS(DECLARE)
 #define MAX_ROUNDS 4096u
 
 struct shared {
-	_Atomic uint64_t held, asked, freed, got;
+	_Atomic uint64_t ready, held, asked, got;
 	_Atomic uint64_t freed_ns;
 	uint64_t took_ns[MAX_ROUNDS];
 };
@@ -74,6 +75,7 @@ static int hold(uint64_t rounds)
 {
 	CUdeviceptr p, last = 0;
 
+	await(&sh->ready, 1); /* its context must find room, too */
 	while (p_cuMemAlloc_v2(&p, BLOCK) == CUDA_SUCCESS)
 		last = p;
 	atomic_store(&sh->held, 1);
@@ -93,6 +95,7 @@ static int hold(uint64_t rounds)
 
 static int want(uint64_t rounds)
 {
+	atomic_store(&sh->ready, 1);
 	for (uint64_t i = 1; i <= rounds; i++) {
 		CUdeviceptr p;
 		uint64_t end;

@@ -198,7 +198,8 @@ class Death(world.World):
     def test_kill_9_of_allotd_loses_nothing(self):
         g = Gpu(self, '-J', 'stayer', '--vram', '8G').start()
         self.assertTrue(g('alloc 4G').startswith('ok'))
-        held, free = self.held(), g.info()[0]
+        held = self.settled()
+        free = g.info()[0]
         self.kill_daemon()
         self.assertTrue(until(lambda: self.cli('status').returncode == 0, 10), 'no keeper started it again')
         self.assertTrue(until(lambda: self.held() == held, 5), (self.held(), held))

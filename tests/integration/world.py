@@ -154,6 +154,18 @@ class World(unittest.TestCase):
     def status(self):
         return self.items('status')
 
+    def settled(self):
+        """held(), once what the driver took by itself has been measured and stands still"""
+        last = [self.held(), time.monotonic()]
+
+        def still():
+            now = self.held()
+            if now != last[0]:
+                last[:] = [now, time.monotonic()]
+            return time.monotonic() - last[1] > 1.5
+        self.assertTrue(until(still, 15, 0.1))
+        return last[0]
+
     def held(self):
         """bytes that the ledger has for all jobs"""
         return sum(g['vram_held_bytes'] for g in self.status())
