@@ -17,7 +17,7 @@ struct capture {
 };
 
 struct captures {
-	_Atomic uint32_t n_active; /* more than CAPTURES_MAX: those count as GLOBAL */
+	_Atomic uint32_t n_active;
 	_Atomic uint32_t n_global;
 	struct capture capture[CAPTURES_MAX];
 };
