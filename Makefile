@@ -16,7 +16,6 @@ demo: all
 
 check:
 	@tools/deps.sh check
-	@$(MAKE) --no-print-directory all
 	@tools/check.py $(BUILD)
 
 gpu-check: all

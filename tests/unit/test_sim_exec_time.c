@@ -79,7 +79,7 @@ static void two_saturating_processes_share_by_halves(void **unused)
 	(void)unused;
 	assert_int_equal(sim_driver_wait(sim_driver_child(alone, NULL)), 0);
 	solo = shared->done[0];
-	print_message("alone %u\n", shared->done[0]);
+	print_message("# alone %u\n", shared->done[0]);
 	assert_true(solo > 0.5 * (double)RUN_NS / (double)KERNEL_NS);
 	a = sim_driver_child(tenant, &first);
 	b = sim_driver_child(tenant, &second);
@@ -89,7 +89,7 @@ static void two_saturating_processes_share_by_halves(void **unused)
 	part = shared->done[0] / sum;
 	/* measured on the card: 45.1 % and 45.0 % of solo; the margins are for a busy test machine
 	 */
-	print_message("together %u + %u\n", shared->done[0], shared->done[1]);
+	print_message("# together %u + %u\n", shared->done[0], shared->done[1]);
 	assert_true(part > 0.35 && part < 0.65);
 	assert_true(sum / solo > 0.7 && sum / solo < 1.4);
 }
