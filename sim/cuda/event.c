@@ -33,6 +33,8 @@ void event_settle(struct record *record, uint64_t ts_ns)
 {
 	record->is_known = true;
 	record->ts_ns = ts_ns;
+	if (record->stamp)
+		atomic_store(&record->stamp->ts_ns, ts_ns);
 }
 
 CUresult event_check(CUevent event)
@@ -50,34 +52,33 @@ struct record *event_new_record(CUevent event)
 	struct record *record = event->record;
 
 	if (record && record->refs == 1) {
-		record->is_known = false; /* nobody waits for the old one */
-		return record;
+		record->is_known = record->is_foreign = false; /* nobody waits for the old one */
+	} else {
+		record = record_new();
+		if (!record)
+			return NULL;
+		record_unref(event->record);
+		event->record = record;
 	}
-	record = record_new();
-	if (!record)
-		return NULL;
-	record_unref(event->record);
-	event->record = record;
+	record->stamp = event->stamp;
+	if (event->stamp)
+		atomic_store(&event->stamp->ts_ns, EVENT_STAMP_PENDING);
 	return record;
 }
 
 void event_fini(CUevent event)
 {
 	list_del(&event->node);
+	event_ipc_fini(event);
 	record_unref(event->record);
 	node_set_fini(&event->nodes);
 	slab_free(&event_slab, event);
 }
 
-static CUresult event_create(CUcontext ctx, CUevent *ret, unsigned flags)
+CUresult event_new(CUcontext ctx, unsigned flags, CUevent *ret)
 {
-	CUevent event;
+	CUevent event = slab_new(&event_slab);
 
-	if (!ret || (flags & ~(unsigned)EVENT_FLAGS))
-		return CUDA_ERROR_INVALID_VALUE;
-	if ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING))
-		return CUDA_ERROR_INVALID_VALUE;
-	event = slab_new(&event_slab);
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	event->ctx = ctx;
@@ -85,6 +86,15 @@ static CUresult event_create(CUcontext ctx, CUevent *ret, unsigned flags)
 	list_append(&ctx->exec->events, &event->node);
 	*ret = event;
 	return CUDA_SUCCESS;
+}
+
+static CUresult event_create(CUcontext ctx, CUevent *ret, unsigned flags)
+{
+	if (!ret || (flags & ~(unsigned)EVENT_FLAGS))
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING))
+		return CUDA_ERROR_INVALID_VALUE;
+	return event_new(ctx, flags, ret);
 }
 
 CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
@@ -166,9 +176,10 @@ static CUresult event_query(CUevent event)
 		return r;
 	if (event->ctx->sticky != CUDA_SUCCESS)
 		return event->ctx->sticky;
-	if (!event->record)
-		return CUDA_SUCCESS;
-	if (!event->record->is_known || event->record->ts_ns > clock_now_ns())
+	r = event_refresh(event);
+	if (r != CUDA_SUCCESS || !event->record)
+		return r;
+	if (!record_is_known(event->record) || event->record->ts_ns > clock_now_ns())
 		return CUDA_ERROR_NOT_READY;
 	return CUDA_SUCCESS;
 }
@@ -193,8 +204,9 @@ static CUresult event_sync(CUevent event)
 	if (r != CUDA_SUCCESS)
 		return r;
 	ctx = event->ctx;
-	if (!event->record)
-		return ctx->sticky;
+	r = event_refresh(event);
+	if (r != CUDA_SUCCESS || !event->record)
+		return r != CUDA_SUCCESS ? r : ctx->sticky;
 	record = record_ref(event->record);
 	queue_wait_record(ctx, record);
 	ts_ns = record->is_known ? record->ts_ns : 0;
@@ -263,8 +275,9 @@ static CUresult wait_event(CUcontext ctx, CUstream handle, CUevent event, unsign
 		return capture_wait(stream, event, flags);
 	if (flags & CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_ILLEGAL_STATE; /* only in a capture */
-	if (!event->record)
-		return CUDA_SUCCESS;
+	r = event_refresh(event);
+	if (r != CUDA_SUCCESS || !event->record)
+		return r;
 	op.event.event = event;
 	op.event.record = event->record;
 	return op_submit(stream, &op);
@@ -323,6 +336,8 @@ static CUresult ctx_wait(CUcontext ctx, CUevent event)
 	CUstream stream;
 	CUresult r = check_of_ctx(ctx, event);
 
+	if (r == CUDA_SUCCESS)
+		r = event_refresh(event);
 	if (r != CUDA_SUCCESS || !event->record)
 		return r;
 	op.event.record = event->record;

@@ -72,18 +72,29 @@ struct CUstream_st {
 	CUstreamAttrValue attrs[CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING + 1];
 };
 
+/* what processes share of an event: when its last record is done; 0: never recorded */
+#define EVENT_STAMP_PENDING UINT64_MAX
+
+struct event_stamp {
+	_Atomic uint64_t ts_ns;
+};
+
 /* one cuEventRecord; waits refer to it, whatever the event records later */
 struct record {
 	unsigned refs;
-	bool is_known;  /* ts_ns is settled */
-	uint64_t ts_ns; /* CLOCK_MONOTONIC */
+	bool is_known;             /* ts_ns is settled */
+	bool is_foreign;           /* by another process: only the stamp says when */
+	uint64_t ts_ns;            /* CLOCK_MONOTONIC */
+	struct event_stamp *stamp; /* of an event that processes share, or NULL */
 };
 
 struct CUevent_st {
 	uint32_t magic;
 	CUcontext ctx;
 	unsigned flags;
-	struct record *record;         /* NULL: never recorded */
+	struct record *record; /* NULL: never recorded */
+	struct event_stamp *stamp;
+	uint32_t stamp_number;         /* of the file that this event made, or 0 */
 	bool in_capture;               /* the last record was captured … */
 	unsigned long long capture_id; /* … by this capture */
 	struct node_set nodes;         /* … behind these */
@@ -215,7 +226,7 @@ bool queue_must_wait(CUstream stream);
 void queue_drain(CUcontext ctx, CUstream stream);
 
 /** queue_wait_record - wait until @record's time is known; drops the lock */
-void queue_wait_record(CUcontext ctx, const struct record *record);
+void queue_wait_record(CUcontext ctx, struct record *record);
 
 /** queue_forget - drop all that is queued for @ctx */
 void queue_forget(CUcontext ctx);
@@ -276,7 +287,18 @@ void event_settle(struct record *record, uint64_t ts_ns);
 /** event_new_record - let @event's state be a fresh record; NULL: no memory */
 struct record *event_new_record(CUevent event);
 
+CUresult event_new(CUcontext ctx, unsigned flags, CUevent *ret);
 void event_fini(CUevent event);
+
+/* Events between processes (event_ipc.c). */
+
+/** event_refresh - see whether another process has recorded @event since */
+CUresult event_refresh(CUevent event);
+
+/** record_is_known - is its time known, also when another process knows it? */
+bool record_is_known(struct record *record);
+
+void event_ipc_fini(CUevent event);
 
 /* Sets of nodes (capture.c). */
 

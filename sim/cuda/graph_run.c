@@ -23,7 +23,7 @@ static bool node_is_immediate(const struct exec_node *node)
 	if (node->is_disabled)
 		return true;
 	if (op->kind == OP_WAIT)
-		return !op->event.event->record || op->event.event->record->is_known;
+		return !op->event.event->record || record_is_known(op->event.event->record);
 	return op_is_ready(op);
 }
 

@@ -105,7 +105,7 @@ bool op_is_ready(const struct op *op)
 	case OP_MEMOP:
 		return memop_is_ready(&op->memop);
 	case OP_WAIT:
-		return !op->event.record || op->event.record->is_known;
+		return !op->event.record || record_is_known(op->event.record);
 	case OP_GRAPH:
 		return graph_exec_is_immediate(op->graph);
 	case OP_EMPTY:

@@ -188,8 +188,13 @@ static enum step step(struct entry *entry, uint64_t now_ns, uint64_t *wake_ns)
 		finish(entry, now_ns);
 		return STEP_DONE;
 	case OP_WAIT:
-		if (!op_is_ready(&entry->op))
-			return STEP_STAYS; /* its record is in the queue too, and wakes us */
+		if (!op_is_ready(&entry->op)) {
+			/* its record is in the queue too and wakes us, unless it is another
+			 * process's */
+			if (entry->op.event.record->is_foreign)
+				wake_by(wake_ns, now_ns + POLL_NS);
+			return STEP_STAYS;
+		}
 		break;
 	case OP_EMPTY:
 	case OP_KERNEL:
@@ -342,10 +347,17 @@ void queue_drain(CUcontext ctx, CUstream stream)
 	}
 }
 
-void queue_wait_record(CUcontext ctx, const struct record *record)
+void queue_wait_record(CUcontext ctx, struct record *record)
 {
-	while (!record->is_known && ctx->exec)
-		pthread_cond_wait(&queue.done, &sim.lock);
+	while (!record_is_known(record) && ctx->exec) {
+		if (!record->is_foreign) {
+			pthread_cond_wait(&queue.done, &sim.lock);
+			continue;
+		}
+		sim_unlock();
+		timeline_sleep_until(clock_now_ns() + POLL_NS);
+		sim_lock();
+	}
 }
 
 void queue_forget(CUcontext ctx)
