@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Arrays and mipmapped arrays. Their layout on the card is the driver's secret; here rows stand one
- * behind the other, padded to whole 64 bytes, an array to whole 64 KiB, which is what
- * GetMemoryRequirements tells and what is charged.
+ * behind the other, padded to whole 64 bytes. What GetMemoryRequirements tells and what is charged
+ * is what the card would need.
  */
 #include <stdlib.h>
 
@@ -151,6 +151,25 @@ static uint64_t pitch(const CUDA_ARRAY3D_DESCRIPTOR *d)
 	return size_round_up(d->Width * element_bytes(d), ROW_STEP);
 }
 
+/*
+ * What the card needs for it: rows in groups of 8, these in blocks of up to 16 (in space: 2, and
+ * slices in blocks of up to 8). Fitted to what an H200 tells.
+ */
+static uint64_t padded_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	bool is_space = d->Depth > 1 && !(d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP));
+	uint64_t rows = size_round_up(d->Height ? d->Height : 1, 8);
+	uint64_t slices = d->Depth ? d->Depth : 1;
+	uint64_t block = 8;
+
+	while (block < rows && block < (is_space ? 16 : 128))
+		block *= 2;
+	if (is_space)
+		slices = size_round_up(slices, slices > 4 ? 8 : slices > 2 ? 4 : 2);
+	return size_round_up(pitch(d) * size_round_up(rows, block) * slices, SIZE_STEP);
+}
+
+/* what is kept of it here */
 static uint64_t raw_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
 	return pitch(d) * (d->Height ? d->Height : 1) * (d->Depth ? d->Depth : 1);
@@ -186,7 +205,10 @@ static bool size_is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
 
 static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
-	return !(d->Flags & ~FLAGS_VALID) && format_is_valid(d) && size_is_valid(d)
+	unsigned unbacked = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
+
+	return !(d->Flags & ~FLAGS_VALID) && (d->Flags & unbacked) != unbacked &&
+			       format_is_valid(d) && size_is_valid(d)
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
 }
@@ -219,7 +241,7 @@ static CUresult create(CUcontext ctx, CUarray *ret, const CUDA_ARRAY3D_DESCRIPTO
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	array->desc = *desc;
 	array->device = ctx->device;
-	array->bytes = size_round_up(raw_bytes(desc), SIZE_STEP);
+	array->bytes = padded_bytes(desc);
 	result = back(ctx, desc->Flags, array->bytes, &array->memory);
 	if (result) {
 		free(array);

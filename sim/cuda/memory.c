@@ -17,6 +17,7 @@
 
 #define SMALL_BYTES ((size_t)1 << 20) /* the largest that shares a block */
 #define GRAIN       ((size_t)512)
+#define DRIVER_PAGE ((uint64_t)65536)
 #define GRAINS      ((unsigned)(SIM_PAGE_BYTES / GRAIN))
 
 struct sim_block {
@@ -33,14 +34,20 @@ static unsigned long long last_id;
 
 /* The card's account. */
 
+/* memory of programs comes in pages of 2 MiB, the driver's own in smaller ones */
+static uint64_t step_of(enum sim_use use)
+{
+	return use == SIM_USE_CONTEXT ? DRIVER_PAGE : SIM_PAGE_BYTES;
+}
+
 CUresult sim_charge(struct sim_device *device, enum sim_use use, uint64_t bytes)
 {
 	uint64_t *fine = &device->fine_bytes[use];
-	uint64_t after, pages;
+	uint64_t step = step_of(use), after, pages;
 
 	if (!size_add(*fine, bytes, &after))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pages = size_round_up(after, SIM_PAGE_BYTES) - size_round_up(*fine, SIM_PAGE_BYTES);
+	pages = size_round_up(after, step) - size_round_up(*fine, step);
 	if (pages && sim_state_take(sim.state, device->index, use, pages))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*fine = after;
@@ -50,9 +57,8 @@ CUresult sim_charge(struct sim_device *device, enum sim_use use, uint64_t bytes)
 void sim_uncharge(struct sim_device *device, enum sim_use use, uint64_t bytes)
 {
 	uint64_t *fine = &device->fine_bytes[use];
-	uint64_t after = size_sat_sub(*fine, bytes);
-	uint64_t pages =
-		size_round_up(*fine, SIM_PAGE_BYTES) - size_round_up(after, SIM_PAGE_BYTES);
+	uint64_t step = step_of(use), after = size_sat_sub(*fine, bytes);
+	uint64_t pages = size_round_up(*fine, step) - size_round_up(after, step);
 
 	if (pages)
 		sim_state_give(sim.state, device->index, use, pages);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From names to functions: cuGetProcAddress in its forms, and the export tables (none). */
+#include <string.h>
+
 #include "sim/cuda/sim.h"
 
 /*
@@ -25,9 +27,13 @@ static int find(const char *symbol, int version, cuuint64_t flags)
 					       ? CUDA_STREAM_PER_THREAD
 					       : CUDA_STREAM_LEGACY;
 
-	int slot = cuda_symbol_for(symbol, version < 0 ? SIM_CUDA_VERSION : version, stream);
-	int newest = cuda_symbol_for(symbol, SIM_CUDA_VERSION, stream);
+	int slot, newest;
 
+	/* of itself there is but the one form; _v2_ptsz is not in driver 580 (measured) */
+	if (!strcmp(symbol, "cuGetProcAddress"))
+		stream = CUDA_STREAM_LEGACY;
+	slot = cuda_symbol_for(symbol, version < 0 ? SIM_CUDA_VERSION : version, stream);
+	newest = cuda_symbol_for(symbol, SIM_CUDA_VERSION, stream);
 	/* what has a per-thread variant is not there before that variant was */
 	if (slot >= 0 && cuda_symbols[slot].stream != cuda_symbols[newest].stream)
 		return -1;

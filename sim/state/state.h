@@ -13,8 +13,8 @@
  * with a descriptor, and not inherited by fork), so neither reused pids nor PID namespaces matter.
  * Rows of the dead are wiped by whoever next takes the lock. The lock is a robust mutex.
  *
- * Memory is paged: only counts of 2-MiB pages contend, there is no fragmentation; every amount
- * handed in must be a multiple of SIM_PAGE_BYTES.
+ * Memory is paged: only counts of bytes contend, there is no fragmentation; what programs allocate
+ * comes in whole SIM_PAGE_BYTES.
  *
  * Ownership. sim_state_open gives a handle that the caller closes. Handles are thread-safe. After
  * fork a child must open its own handle; an inherited one may only be dropped, not used.

@@ -12,7 +12,7 @@
 #include "base/size.h"
 #include "sim_driver.h"
 
-#define CONTEXT (518 * MIB)
+#define CONTEXT (536128 * KIB)
 #define CARD    (143771 * MIB - 629824 * KIB)
 
 static int before_init(void *unused)

@@ -76,8 +76,11 @@ static void whatever_it_returns_is_an_exported_symbol(void **unused)
 		for (int i = 0; i < CU_SYM_COUNT; i++) {
 			const struct cuda_symbol *s = &cuda_symbols[i];
 			void *p = NULL;
-			int slot = cuda_symbol_for(s->api, versions[v], s->stream);
-			int newest = cuda_symbol_for(s->api, 13000, s->stream);
+			/* of itself it knows but the one form */
+			enum cuda_stream_kind stream =
+				strcmp(s->api, "cuGetProcAddress") ? s->stream : CUDA_STREAM_LEGACY;
+			int slot = cuda_symbol_for(s->api, versions[v], stream);
+			int newest = cuda_symbol_for(s->api, 13000, stream);
 			CUdriverProcAddressQueryResult status;
 
 			if (slot >= 0 && cuda_symbols[slot].stream != cuda_symbols[newest].stream)

@@ -32,7 +32,7 @@ static void the_default_is_one_h200(void **state)
 	assert_string_equal(p.devices[0].name, "NVIDIA H200");
 	assert_int_equal(p.devices[0].memory_bytes, 143771 * MIB);
 	assert_int_equal(p.devices[0].reserved_bytes, 629824 * KIB);
-	assert_int_equal(p.devices[0].context_bytes, 518 * MIB);
+	assert_int_equal(p.devices[0].context_bytes, 536128 * KIB);
 	assert_int_equal(p.devices[0].pci_bus, 0x0f);
 	assert_int_equal(p.devices[0].uuid[15], 0x01);
 	assert_string_equal(p.driver_version, "580.159.04");
