@@ -117,6 +117,8 @@ static CUresult mem_free(CUcontext ctx, CUdeviceptr dptr)
 	alloc = sim_alloc_find(dptr);
 	if (!can_free(alloc, dptr))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (alloc->kind == SIM_ALLOC_GRAPH)
+		return sim_exec_graph_free(alloc);
 	sim_range_end(alloc);
 	if (owner)
 		sim_pool_sync_point(owner->device);

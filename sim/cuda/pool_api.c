@@ -46,6 +46,9 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t bytes, struct sim_pool *po
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (info.is_capturing)
 		return sim_exec_capture_alloc(stream, is_per_thread, pool, bytes, dptr);
+	result = sim_exec_unsafe_call();
+	if (result)
+		return result;
 	return pool_alloc(pool, bytes, info.id, dptr);
 }
 
@@ -153,7 +156,10 @@ static CUresult pool_create(CUmemoryPool *ret, const CUmemPoolProps *props)
 {
 	struct sim_device *device = NULL;
 	struct sim_pool *pool;
+	CUresult result = sim_exec_unsafe_call();
 
+	if (result)
+		return result;
 	if (!ret || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (props->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
