@@ -45,7 +45,8 @@ static inline bool sim_is_traced(void)
 /** sim_log_init - whether a log is asked for */
 bool sim_log_init(void);
 
-void sim_log_call(const char *name, CUresult result, const char *fmt, va_list args);
+void sim_log_call(const char *name, CUresult result, const char *fmt, va_list args)
+	__attribute__((format(printf, 3, 0)));
 void sim_log_plain(const char *name, CUresult result);
 
 /** sim_faults_init - whether there are rules; reads them */

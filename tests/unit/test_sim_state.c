@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +146,7 @@ static int random_steps(void *argument)
 
 		if (rand_below(&r, 2) && !sim_state_take(state, 0, SIM_USE_ALLOC, bytes)) {
 			/* before this addition or after it: nobody can have more than the card */
-			if ((budget->taken += bytes) > CARD)
+			if (atomic_fetch_add(&budget->taken, bytes) + bytes > CARD)
 				budget->over++;
 			held += bytes;
 		} else if (held >= bytes) {
