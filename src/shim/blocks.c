@@ -6,16 +6,21 @@
 
 #include "shim/wiped.h"
 
-#define BUCKETS    (1u << 16)
-#define STRIPES    64u
+#define LINES      (1u << 14)
+#define CHAINS     3u
 #define HOMES      16u
 #define SLAB_BYTES ((size_t)256 << 10)
 
 _Static_assert(sizeof(struct block) == 64, "one cache line a record");
 
-struct stripe {
+/* a cache line: some chains and their lock, so that finding a record misses the cache once */
+struct line {
 	_Alignas(64) pthread_mutex_t lock;
+	struct block *chain[CHAINS];
 };
+#ifdef __x86_64__ /* elsewhere a mutex may be larger, and the line two */
+_Static_assert(sizeof(struct line) == 64, "one cache line");
+#endif
 
 /* a source of records; a record goes back to where it came from */
 struct home {
@@ -25,9 +30,8 @@ struct home {
 };
 
 struct table {
-	struct stripe stripe[STRIPES];
+	struct line line[LINES];
 	struct home home[HOMES];
-	struct block *bucket[BUCKETS];
 };
 
 static void *_Atomic table_memory;
@@ -90,21 +94,22 @@ void blocks_discard(struct block *b)
 	pthread_mutex_unlock(&h->lock);
 }
 
-static uint32_t bucket_of(uint32_t kind, uint64_t key)
+struct place {
+	struct line *line;
+	struct block **chain;
+};
+
+static struct place place_of(struct table *t, uint32_t kind, uint64_t key)
 {
-	return (uint32_t)(((key ^ ((uint64_t)kind << 56)) * 0x9e3779b97f4a7c15u) >> 48) % BUCKETS;
+	uint64_t hash = (key ^ ((uint64_t)kind << 56)) * 0x9e3779b97f4a7c15u;
+	struct line *line = &t->line[(hash >> 48) % LINES];
+
+	return (struct place){ .line = line, .chain = &line->chain[(hash >> 32) % CHAINS] };
 }
 
-static pthread_mutex_t *lock_of(struct table *t, uint32_t bucket)
+/* what points to the record in a chain; the line's lock is held */
+static struct block **find(struct block **at, uint32_t kind, uint64_t key)
 {
-	return &t->stripe[bucket % STRIPES].lock;
-}
-
-/* the place that points to the record; the bucket's lock is held */
-static struct block **find(struct table *t, uint32_t bucket, uint32_t kind, uint64_t key)
-{
-	struct block **at = &t->bucket[bucket];
-
 	while (*at && ((*at)->key != key || (*at)->kind != kind))
 		at = &(*at)->next;
 	return at;
@@ -112,18 +117,17 @@ static struct block **find(struct table *t, uint32_t bucket, uint32_t kind, uint
 
 struct block *blocks_insert(struct block *b)
 {
-	struct table *t = table();
-	uint32_t bucket = bucket_of(b->kind, b->key);
+	struct place p = place_of(table(), b->kind, b->key);
 	struct block **at, *dead;
 
-	pthread_mutex_lock(lock_of(t, bucket));
-	at = find(t, bucket, b->kind, b->key);
+	pthread_mutex_lock(&p.line->lock);
+	at = find(p.chain, b->kind, b->key);
 	dead = *at;
 	if (dead)
 		*at = dead->next;
-	b->next = t->bucket[bucket];
-	t->bucket[bucket] = b;
-	pthread_mutex_unlock(lock_of(t, bucket));
+	b->next = *p.chain;
+	*p.chain = b;
+	pthread_mutex_unlock(&p.line->lock);
 	if (dead)
 		dead->next = NULL;
 	return dead;
@@ -132,17 +136,18 @@ struct block *blocks_insert(struct block *b)
 struct block *blocks_take(uint32_t kind, uint64_t key)
 {
 	struct table *t = table();
-	uint32_t bucket = bucket_of(kind, key);
 	struct block **at, *b;
+	struct place p;
 
 	if (!t)
 		return NULL;
-	pthread_mutex_lock(lock_of(t, bucket));
-	at = find(t, bucket, kind, key);
+	p = place_of(t, kind, key);
+	pthread_mutex_lock(&p.line->lock);
+	at = find(p.chain, kind, key);
 	b = *at;
 	if (b)
 		*at = b->next;
-	pthread_mutex_unlock(lock_of(t, bucket));
+	pthread_mutex_unlock(&p.line->lock);
 	if (b)
 		b->next = NULL;
 	return b;
@@ -151,34 +156,32 @@ struct block *blocks_take(uint32_t kind, uint64_t key)
 bool blocks_visit(uint32_t kind, uint64_t key, void (*visit)(struct block *b, void *arg), void *arg)
 {
 	struct table *t = table();
-	uint32_t bucket = bucket_of(kind, key);
 	struct block *b;
+	struct place p;
 
 	if (!t)
 		return false;
-	pthread_mutex_lock(lock_of(t, bucket));
-	b = *find(t, bucket, kind, key);
+	p = place_of(t, kind, key);
+	pthread_mutex_lock(&p.line->lock);
+	b = *find(p.chain, kind, key);
 	if (b)
 		visit(b, arg);
-	pthread_mutex_unlock(lock_of(t, bucket));
+	pthread_mutex_unlock(&p.line->lock);
 	return b;
 }
 
-/* the buckets under one lock: first, first + STRIPES, … */
-static struct block *take_of_stripe(struct table *t, uint32_t first, void *ctx, struct block *taken)
+static struct block *take_of_chain(struct block **at, void *ctx, struct block *taken)
 {
-	for (uint32_t i = first; i < BUCKETS; i += STRIPES) {
-		struct block **at = &t->bucket[i], *b;
+	struct block *b;
 
-		while ((b = *at)) {
-			if (b->ctx != ctx) {
-				at = &b->next;
-				continue;
-			}
-			*at = b->next;
-			b->next = taken;
-			taken = b;
+	while ((b = *at)) {
+		if (b->ctx != ctx) {
+			at = &b->next;
+			continue;
 		}
+		*at = b->next;
+		b->next = taken;
+		taken = b;
 	}
 	return taken;
 }
@@ -188,19 +191,20 @@ struct block *blocks_take_context(void *ctx)
 	struct table *t = table();
 	struct block *taken = NULL;
 
-	for (uint32_t s = 0; t && ctx && s < STRIPES; s++) {
-		pthread_mutex_lock(&t->stripe[s].lock);
-		taken = take_of_stripe(t, s, ctx, taken);
-		pthread_mutex_unlock(&t->stripe[s].lock);
+	for (struct line *l = t ? t->line : NULL; l && ctx && l < t->line + LINES; l++) {
+		pthread_mutex_lock(&l->lock);
+		for (unsigned i = 0; i < CHAINS; i++)
+			taken = take_of_chain(&l->chain[i], ctx, taken);
+		pthread_mutex_unlock(&l->lock);
 	}
 	return taken;
 }
 
-static bool find_in_stripe(struct table *t, uint32_t first, uint32_t kind,
-			   bool (*matches)(struct block *b, void *arg), void *arg)
+static bool find_in_line(struct line *l, uint32_t kind, bool (*matches)(struct block *b, void *arg),
+			 void *arg)
 {
-	for (uint32_t i = first; i < BUCKETS; i += STRIPES)
-		for (struct block *b = t->bucket[i]; b; b = b->next)
+	for (unsigned i = 0; i < CHAINS; i++)
+		for (struct block *b = l->chain[i]; b; b = b->next)
 			if (b->kind == kind && matches(b, arg))
 				return true;
 	return false;
@@ -211,10 +215,10 @@ bool blocks_find(uint32_t kind, bool (*matches)(struct block *b, void *arg), voi
 	struct table *t = table();
 	bool found = false;
 
-	for (uint32_t s = 0; t && s < STRIPES && !found; s++) {
-		pthread_mutex_lock(&t->stripe[s].lock);
-		found = find_in_stripe(t, s, kind, matches, arg);
-		pthread_mutex_unlock(&t->stripe[s].lock);
+	for (struct line *l = t ? t->line : NULL; l && !found && l < t->line + LINES; l++) {
+		pthread_mutex_lock(&l->lock);
+		found = find_in_line(l, kind, matches, arg);
+		pthread_mutex_unlock(&l->lock);
 	}
 	return found;
 }

@@ -13,7 +13,7 @@
  * handed to the inserter, who gives its charge back.  What is not in the table was not allocated
  * through us and is the driver's affair.
  *
- * One table: chains in a fixed array of buckets, locks striped over it, records from slabs.  All
+ * One table: chains in a fixed array of lines, each with its lock, records from slabs.  All
  * in memory that fork wipes (shim/wiped.h), none from malloc, never given back.  Locks are held
  * for a few instructions, never across a call of the driver or of a callback that blocks.
  * Any thread.
