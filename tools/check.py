@@ -8,6 +8,7 @@ A step that runs test programs counts every case in them; any other counts as on
 crashes, stops early or takes too long is one failure more. A step that cannot run has failed. What
 is skipped must be listed in tests/skips.txt with its reason, else it has failed too.
 """
+import concurrent.futures
 import fnmatch
 import json
 import os
@@ -37,7 +38,6 @@ def find_unrandomized():
 
 
 UNRANDOMIZED = find_unrandomized()
-WRAPPER = ['--wrapper', ' '.join(UNRANDOMIZED)] if UNRANDOMIZED else []
 
 
 def load_skips():
@@ -128,12 +128,12 @@ def cases_of(record, is_tap):
     return good, bad, skips
 
 
-def meson_tests(name, build, log, suite, *options, env=None):
+def meson_tests(name, build, log, suite, *options, env=None, prefix=()):
     start = time.time()
     base = 'check-' + suite
     results = build / 'meson-logs' / (base + '.json')
     results.unlink(missing_ok=True)
-    rc = sh(['meson', 'test', '-C', build, '--no-rebuild', '--print-errorlogs', '--logbase', base,
+    rc = sh([*prefix, 'meson', 'test', '-C', build, '--no-rebuild', '--print-errorlogs', '--logbase', base,
              '--suite', suite, *options], log, env)
     good, bad = 0, []
     if results.exists():
@@ -158,9 +158,29 @@ def meson_tests(name, build, log, suite, *options, env=None):
 def build_tree(name, d, log, options, targets=(), env=None):
     start = time.time()
     rc = 0 if (d / 'build.ninja').exists() else sh(['meson', 'setup', d, *options], log, env)
-    rc = rc or sh(['ninja', '-C', d, *targets], log)
+    rc = rc or sh(['ninja', '--quiet', '-k', '0', '-C', d, *targets], log)
     report(name, int(rc == 0), int(rc != 0), start, log)
     return rc == 0
+
+
+def fuzz(d, log):
+    """each target of the build D for FUZZ_SECONDS from its seeds, two at a time"""
+    targets = sorted(t for t in (d / 'tests/fuzz').glob('fuzz_*') if t.is_file() and not t.suffix)
+    if not targets:
+        report('fuzzers', 0, 1, time.time(), log)
+
+    def one(target):
+        name = target.name.removeprefix('fuzz_')
+        own_log = log.with_name(target.name + '.log')
+        own_log.write_text('')
+        found = d / 'tests/fuzz' / ('new_' + name)
+        found.mkdir(exist_ok=True)
+        single(f'fuzz {name}', [*UNRANDOMIZED, target, f'-max_total_time={FUZZ_SECONDS}', '-verbosity=0',
+                                f'-artifact_prefix={d}/tests/fuzz/', '-rss_limit_mb=512', '-timeout=5',
+                                found, ROOT / 'tests/fuzz/corpus' / name], own_log)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(one, targets))
 
 
 def step_build(b, log):
@@ -199,26 +219,17 @@ def step_sanitizers(b, log):
     options = ['-Db_sanitize=address,undefined', '-Db_lundef=false', '-Dfuzz=true', '-Ddocs=disabled']
     if not build_tree('clang build', d, log, options, env={'CC': 'clang'}):
         return
-    meson_tests('unit under ASan and UBSan', d, log, 'unit', '-t', '4', *WRAPPER,
+    meson_tests('unit under ASan and UBSan', d, log, 'unit', '-t', '4', prefix=UNRANDOMIZED,
                 env={'ASAN_OPTIONS': 'detect_leaks=1:abort_on_error=1',
                      'UBSAN_OPTIONS': 'halt_on_error=1:abort_on_error=1:print_stacktrace=1'})
-    targets = sorted(t for t in (d / 'tests/fuzz').glob('fuzz_*') if t.is_file() and not t.suffix)
-    if not targets:
-        report('fuzzers', 0, 1, time.time(), log)
-    for target in targets:
-        name = target.name.removeprefix('fuzz_')
-        found = d / 'tests/fuzz' / ('new_' + name)
-        found.mkdir(exist_ok=True)
-        single(f'fuzz {name}', [*UNRANDOMIZED, target, f'-max_total_time={FUZZ_SECONDS}', '-verbosity=0',
-                                f'-artifact_prefix={d}/tests/fuzz/', '-rss_limit_mb=1024', '-timeout=5',
-                                found, ROOT / 'tests/fuzz/corpus' / name], log)
+    fuzz(d, log)
 
 
 def step_threads(b, log):
     d = b / 'tsan'
     options = ['-Db_sanitize=thread', '-Db_lundef=false', '-Ddocs=disabled']
     if build_tree('TSan build', d, log, options, ['tsan']):
-        meson_tests('shim under TSan', d, log, 'tsan', '-t', '4', *WRAPPER,
+        meson_tests('shim under TSan', d, log, 'tsan', '-t', '4', prefix=UNRANDOMIZED,
                     env={'TSAN_OPTIONS': 'halt_on_error=1'})
 
 
