@@ -365,7 +365,9 @@ static int read_initial(struct scan *s, const struct declaration *decl, unsigned
 	while (!peek(s, ';') && next(s)) {
 		if (s->tok[0] == '-') {
 			negative = true;
-		} else if (is_word(s->tok[0])) {
+		} else if (s->tok[0] == '+') {
+			next(s);                                  /* an offset from a name */
+		} else if (is_word(s->tok[0]) && !peek(s, '(')) { /* else generic(…), a mask(…) */
 			uint64_t value = initial_value(s);
 
 			if (negative)
@@ -424,6 +426,16 @@ static int skip_function(struct scan *s)
 	return r < 0 ? r : 0;
 }
 
+/* debugging data: a name, and braces without statements inside */
+static int skip_section(struct scan *s)
+{
+	while (next(s) && s->tok[0] != '{')
+		;
+	while (next(s) && s->tok[0] != '}')
+		;
+	return s->tok[0] == '}' ? 0 : -EBADMSG;
+}
+
 static int read_text(const char *text, struct ptx_image *image)
 {
 	struct scan s = { .at = text };
@@ -467,6 +479,8 @@ static int read_text(const char *text, struct ptx_image *image)
 					;
 			else
 				r = read_global(&s, image, is(&s, ".const"));
+		} else if (is(&s, ".section")) {
+			r = skip_section(&s);
 		} else if (s.tok[0] == '{' || s.tok[0] == '}') {
 			return -EBADMSG;
 		} else if (s.tok[0] != '.') {
