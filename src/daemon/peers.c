@@ -22,10 +22,11 @@
 #define SO_PEERPIDFD 77 /* Linux 6.5, include/uapi/asm-generic/socket.h */
 #endif
 
-#define PEER_READ_BURST  16 /* packets of one peer before the others' turn */
-#define ACCEPT_BURST     16
-#define ACCEPT_PAUSE_NS  (200 * NS_PER_MS) /* after running out of descriptors */
-#define PEERS_OF_ONE_UID (PEERS_MAX / 2)   /* one user cannot lock the others out */
+#define PEER_READ_BURST   16 /* packets of one peer before the others' turn */
+#define PEERS_READY_BURST 64 /* connections served in one turn of the loop */
+#define ACCEPT_BURST      16
+#define ACCEPT_PAUSE_NS   (200 * NS_PER_MS) /* after running out of descriptors */
+#define PEERS_OF_ONE_UID  (PEERS_MAX / 2)   /* one user cannot lock the others out */
 
 struct queued {
 	struct list node;
@@ -37,6 +38,8 @@ struct queued {
 
 struct peers {
 	sd_event *event;
+	int epoll;
+	sd_event_source *ready; /* of the epoll */
 	sd_event_source *listen;
 	sd_event_source *pause; /* listens again after a while */
 	sd_event_source *reaper;
@@ -45,9 +48,9 @@ struct peers {
 	const struct peers_ops *ops;
 	void *context;
 	struct list all;
+	struct list doomed; /* to be freed when nobody up the stack holds them */
 	unsigned n;
 	size_t queue_bytes;
-	bool has_doomed;
 	bool is_full_told;
 	_Alignas(8) unsigned char in[WIRE_MAX_MESSAGE];
 	_Alignas(8) unsigned char out[WIRE_MAX_MESSAGE];
@@ -69,7 +72,6 @@ static void peer_free(struct peer *peer)
 
 	list_for_each_safe (q, tmp, &peer->queue, node)
 		queued_free(peer, q);
-	sd_event_source_disable_unref(peer->io);
 	if (peer->fd >= 0)
 		close(peer->fd);
 	if (peer->pidfd >= 0)
@@ -86,8 +88,9 @@ static void peer_doom(struct peer *peer)
 	if (peer->is_doomed)
 		return;
 	peer->is_doomed = true;
-	peer->io = sd_event_source_disable_unref(peer->io);
-	peers->has_doomed = true;
+	(void)epoll_ctl(peers->epoll, EPOLL_CTL_DEL, peer->fd, NULL); /* it is in there */
+	list_del(&peer->node);
+	list_append(&peers->doomed, &peer->node);
 	(void)sd_event_source_set_enabled(peers->reaper, SD_EVENT_ONESHOT); /* cannot fail */
 }
 
@@ -95,17 +98,13 @@ static void peer_doom(struct peer *peer)
 static int peers_reap(sd_event_source *source, void *userdata)
 {
 	struct peers *peers = userdata;
-	struct peer *peer, *tmp;
 
 	(void)source;
-	while (peers->has_doomed) {
-		peers->has_doomed = false;
-		list_for_each_safe (peer, tmp, &peers->all, node) {
-			if (!peer->is_doomed)
-				continue;
-			peers->ops->closed(peers->context, peer);
-			peer_free(peer);
-		}
+	while (!list_is_empty(&peers->doomed)) { /* `closed` may doom further ones */
+		struct peer *peer = list_entry(peers->doomed.next, struct peer, node);
+
+		peers->ops->closed(peers->context, peer);
+		peer_free(peer);
 	}
 	if (peers->listen &&
 	    sd_event_source_set_enabled(peers->listen, SD_EVENT_ON) >= 0) /* room again */
@@ -116,13 +115,15 @@ static int peers_reap(sd_event_source *source, void *userdata)
 /* what the loop shall wait for */
 static void peer_watch(struct peer *peer)
 {
-	uint32_t events = EPOLLRDHUP;
+	struct epoll_event e = { .events = EPOLLRDHUP, .data.ptr = peer };
 
+	if (peer->is_doomed)
+		return;
 	if (!peer->is_held && !peer->is_closing)
-		events |= EPOLLIN;
+		e.events |= EPOLLIN;
 	if (!list_is_empty(&peer->queue))
-		events |= EPOLLOUT;
-	if (peer->io && sd_event_source_set_io_events(peer->io, events) < 0)
+		e.events |= EPOLLOUT;
+	if (epoll_ctl(peer->peers->epoll, EPOLL_CTL_MOD, peer->fd, &e) < 0)
 		peer_doom(peer);
 }
 
@@ -362,11 +363,8 @@ static bool peer_receive(struct peer *peer)
 	return goes_on && !peer->is_doomed && !peer->is_held && !peer->is_closing;
 }
 
-static int on_peer(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+static void serve_peer(struct peer *peer, uint32_t revents)
 {
-	struct peer *peer = userdata;
-
-	(void)source, (void)fd;
 	if (revents & EPOLLOUT)
 		peer_flush(peer);
 	if ((revents & EPOLLIN) && !peer->is_doomed && !peer->is_held && !peer->is_closing)
@@ -376,7 +374,21 @@ static int on_peer(sd_event_source *source, int fd, uint32_t revents, void *user
 	if ((revents & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) &&
 	    (!(revents & EPOLLIN) || peer->is_held || peer->is_closing))
 		peer_doom(peer);
-	return 0;
+}
+
+static int on_ready(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	struct epoll_event ready[PEERS_READY_BURST];
+	int n = epoll_wait(fd, ready, PEERS_READY_BURST, 0);
+
+	(void)source, (void)revents, (void)userdata;
+	for (int i = 0; i < n; i++) {
+		struct peer *peer = ready[i].data.ptr;
+
+		if (!peer->is_doomed) /* by one that came before it in this turn */
+			serve_peer(peer, ready[i].events);
+	}
+	return n < 0 && errno != EINTR ? -errno : 0;
 }
 
 static unsigned peers_of_uid(const struct peers *peers, uid_t uid)
@@ -414,8 +426,8 @@ static int peer_pidfd(int fd, pid_t pid)
 
 static int peer_add(struct peers *peers, int fd, const struct ucred *cred)
 {
+	struct epoll_event e = { .events = EPOLLIN | EPOLLRDHUP };
 	struct peer *peer = calloc(1, sizeof(*peer));
-	int r;
 
 	if (!peer)
 		return -ENOMEM;
@@ -429,12 +441,15 @@ static int peer_add(struct peers *peers, int fd, const struct ucred *cred)
 	list_append(&peers->all, &peer->node);
 	peers->n++;
 	peer->pidfd = peer_pidfd(fd, cred->pid);
-	r = sd_event_add_io(peers->event, &peer->io, fd, EPOLLIN | EPOLLRDHUP, on_peer, peer);
-	if (r < 0) {
+	e.data.ptr = peer;
+	if (epoll_ctl(peers->epoll, EPOLL_CTL_ADD, fd, &e) < 0) {
+		int r = -errno;
+
 		peer->fd = -1; /* the caller's again */
 		peer_free(peer);
+		return r;
 	}
-	return r;
+	return 0;
 }
 
 /* 0: go on; -EAGAIN: nobody there; -EMFILE and so on: no room */
@@ -511,7 +526,13 @@ int peers_new(sd_event *event, int listen_fd, uid_t uid_only, const struct peers
 	peers->ops = ops;
 	peers->context = context;
 	list_init(&peers->all);
-	r = sd_event_add_defer(event, &peers->reaper, peers_reap, peers);
+	list_init(&peers->doomed);
+	peers->epoll = epoll_create1(EPOLL_CLOEXEC);
+	r = peers->epoll < 0
+		    ? -errno
+		    : sd_event_add_io(event, &peers->ready, peers->epoll, EPOLLIN, on_ready, peers);
+	if (r >= 0)
+		r = sd_event_add_defer(event, &peers->reaper, peers_reap, peers);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(peers->reaper, SD_EVENT_OFF);
 	if (r >= 0)
@@ -551,6 +572,9 @@ struct peers *peers_free(struct peers *peers)
 	sd_event_source_disable_unref(peers->listen);
 	sd_event_source_disable_unref(peers->pause);
 	sd_event_source_disable_unref(peers->reaper);
+	sd_event_source_disable_unref(peers->ready);
+	if (peers->epoll >= 0)
+		close(peers->epoll);
 	if (peers->listen_fd >= 0)
 		close(peers->listen_fd);
 	free(peers);

@@ -11,8 +11,11 @@
  * more pile up than PEER_QUEUE_MAX, or whose queue is the one that takes the common room over
  * PEERS_QUEUE_MAX, is disconnected.
  *
- * A peer is freed only between two events of the loop (see peers_reap), after `closed` was called,
+ * A peer is freed only between two turns of the loop (see peers_reap), after `closed` was called,
  * so a handler may go on using the peer it was given.  Sending to a doomed peer is harmless.
+ *
+ * All connections hang on one epoll of their own below the loop: sd-event looks at everything that
+ * is ready again after each single event, which a crowd would make quadratic.
  *
  * One thread: the loop's.  Nothing here blocks.
  */
@@ -38,7 +41,6 @@ struct ask;
 struct peer {
 	struct list node; /* of peers */
 	struct peers *peers;
-	sd_event_source *io;
 	int fd;
 	pid_t pid; /* 0: in no namespace that we can see */
 	uid_t uid;

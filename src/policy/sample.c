@@ -160,6 +160,9 @@ static void sample_lone(struct ledger *l, struct account *a, bool same, uint64_t
 	/* the first sample since its state changed is remembered by measured_valid */
 	if (same && a->measured_valid && (a->seen || a->figure)) {
 		a->agreed = true;
+		/* remembered for when it attaches again */
+		if (p->state == LEDGER_DETACHED)
+			a->overhead = size_sat_sub(a->figure, held_now(l, a));
 		if (a->unsettled_until_ns)
 			a->lease->gpu->dirty = true;
 		a->unsettled_until_ns = 0;
