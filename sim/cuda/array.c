@@ -6,20 +6,12 @@
  */
 #include <stdlib.h>
 
+#include "sim/cuda/array_layout.h"
 #include "sim/cuda/context.h"
 #include "sim/cuda/ranges.h"
 
-#define ROW_STEP   ((uint64_t)64)
 #define SIZE_STEP  ((uint64_t)65536)
-#define SIDE_MAX   131072
-#define HEIGHT_MAX 65536
-#define DEPTH_MAX  16384
-#define LAYERS_MAX 2048
 #define LEVELS_MAX 32
-/* depth textures and colour attachments are the graphics APIs' */
-#define FLAGS_VALID                                                                          \
-	((unsigned)CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | \
-	 CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
 
 struct CUarray_st {
 	struct list node; /* CUctx_st.arrays, or a mipmap's level: unlinked */
@@ -77,142 +69,6 @@ static CUmipmappedArray find_mipmap(const struct CUmipmappedArray_st *mipmap)
 	return NULL;
 }
 
-/* Sizes. */
-
-/* formats that say how many channels they have: bytes of a whole element, 0 for none of them */
-static unsigned packed_bytes(CUarray_format format, unsigned *ret_channels)
-{
-	static const struct {
-		CUarray_format format;
-		unsigned bytes, channels;
-	} packed[] = {
-		{ CU_AD_FORMAT_UNORM_INT8X1, 1, 1 },
-		{ CU_AD_FORMAT_UNORM_INT8X2, 2, 2 },
-		{ CU_AD_FORMAT_UNORM_INT8X4, 4, 4 },
-		{ CU_AD_FORMAT_UNORM_INT16X1, 2, 1 },
-		{ CU_AD_FORMAT_UNORM_INT16X2, 4, 2 },
-		{ CU_AD_FORMAT_UNORM_INT16X4, 8, 4 },
-		{ CU_AD_FORMAT_SNORM_INT8X1, 1, 1 },
-		{ CU_AD_FORMAT_SNORM_INT8X2, 2, 2 },
-		{ CU_AD_FORMAT_SNORM_INT8X4, 4, 4 },
-		{ CU_AD_FORMAT_SNORM_INT16X1, 2, 1 },
-		{ CU_AD_FORMAT_SNORM_INT16X2, 4, 2 },
-		{ CU_AD_FORMAT_SNORM_INT16X4, 8, 4 },
-		{ CU_AD_FORMAT_UNORM_INT_101010_2, 4, 4 },
-		/* blocks of 4 x 4, kept here as if each element stood alone */
-		{ CU_AD_FORMAT_BC1_UNORM, 1, 4 },
-		{ CU_AD_FORMAT_BC1_UNORM_SRGB, 1, 4 },
-		{ CU_AD_FORMAT_BC2_UNORM, 1, 4 },
-		{ CU_AD_FORMAT_BC2_UNORM_SRGB, 1, 4 },
-		{ CU_AD_FORMAT_BC3_UNORM, 1, 4 },
-		{ CU_AD_FORMAT_BC3_UNORM_SRGB, 1, 4 },
-		{ CU_AD_FORMAT_BC7_UNORM, 1, 4 },
-		{ CU_AD_FORMAT_BC7_UNORM_SRGB, 1, 4 },
-	};
-
-	for (size_t i = 0; i < sizeof(packed) / sizeof(packed[0]); i++) {
-		if (packed[i].format != format)
-			continue;
-		if (ret_channels)
-			*ret_channels = packed[i].channels;
-		return packed[i].bytes;
-	}
-	return 0;
-}
-
-unsigned sim_format_bytes(CUarray_format format)
-{
-	switch ((unsigned)format) {
-	case CU_AD_FORMAT_UNSIGNED_INT8:
-	case CU_AD_FORMAT_SIGNED_INT8:
-		return 1;
-	case CU_AD_FORMAT_UNSIGNED_INT16:
-	case CU_AD_FORMAT_SIGNED_INT16:
-	case CU_AD_FORMAT_HALF:
-		return 2;
-	case CU_AD_FORMAT_UNSIGNED_INT32:
-	case CU_AD_FORMAT_SIGNED_INT32:
-	case CU_AD_FORMAT_FLOAT:
-		return 4;
-	default:
-		return packed_bytes(format, NULL);
-	}
-}
-
-static uint64_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d)
-{
-	unsigned packed = packed_bytes(d->Format, NULL);
-
-	return packed ? packed : (uint64_t)sim_format_bytes(d->Format) * d->NumChannels;
-}
-
-static uint64_t pitch(const CUDA_ARRAY3D_DESCRIPTOR *d)
-{
-	return size_round_up(d->Width * element_bytes(d), ROW_STEP);
-}
-
-/*
- * What the card needs for it: rows in groups of 8, these in blocks of up to 16 (in space: 2, and
- * slices in blocks of up to 8). Fitted to what an H200 tells.
- */
-static uint64_t padded_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d)
-{
-	bool is_space = d->Depth > 1 && !(d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP));
-	uint64_t rows = size_round_up(d->Height ? d->Height : 1, 8);
-	uint64_t slices = d->Depth ? d->Depth : 1;
-	uint64_t block = 8;
-
-	while (block < rows && block < (is_space ? 16 : 128))
-		block *= 2;
-	if (is_space)
-		slices = size_round_up(slices, slices > 4 ? 8 : slices > 2 ? 4 : 2);
-	return size_round_up(pitch(d) * size_round_up(rows, block) * slices, SIZE_STEP);
-}
-
-/* what is kept of it here */
-static uint64_t raw_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d)
-{
-	return pitch(d) * (d->Height ? d->Height : 1) * (d->Depth ? d->Depth : 1);
-}
-
-static bool format_is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
-{
-	unsigned channels;
-
-	if (packed_bytes(d->Format, &channels))
-		return d->NumChannels == channels;
-	return sim_format_bytes(d->Format) &&
-	       (d->NumChannels == 1 || d->NumChannels == 2 || d->NumChannels == 4);
-}
-
-static bool size_is_valid(const CUDA_ARRAY3D_DESCRIPTOR *d)
-{
-	bool is_layered = d->Flags & CUDA_ARRAY3D_LAYERED,
-	     is_cube = d->Flags & CUDA_ARRAY3D_CUBEMAP;
-
-	if (!d->Width || d->Width > SIDE_MAX || d->Height > HEIGHT_MAX)
-		return false;
-	if (is_cube)
-		return d->Width == d->Height && d->Depth && d->Depth % 6 == 0 &&
-		       (is_layered || d->Depth == 6);
-	if (is_layered)
-		return d->Depth && d->Depth <= LAYERS_MAX;
-	if (d->Depth)
-		return d->Height && d->Width <= DEPTH_MAX && d->Height <= DEPTH_MAX &&
-		       d->Depth <= DEPTH_MAX && !(d->Flags & CUDA_ARRAY3D_TEXTURE_GATHER);
-	return true;
-}
-
-static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *d)
-{
-	unsigned unbacked = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
-
-	return !(d->Flags & ~FLAGS_VALID) && (d->Flags & unbacked) != unbacked &&
-			       format_is_valid(d) && size_is_valid(d)
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
-}
-
 /* Arrays. */
 
 static CUresult back(CUcontext ctx, unsigned flags, uint64_t bytes, struct sim_alloc **ret)
@@ -231,7 +87,7 @@ static CUresult create(CUcontext ctx, CUarray *ret, const CUDA_ARRAY3D_DESCRIPTO
 
 	if (!ret || !desc)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = check(desc);
+	result = array_is_valid(desc) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	if (!result)
 		result = sim_exec_unsafe_call();
 	if (result)
@@ -241,7 +97,7 @@ static CUresult create(CUcontext ctx, CUarray *ret, const CUDA_ARRAY3D_DESCRIPTO
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	array->desc = *desc;
 	array->device = ctx->device;
-	array->bytes = padded_bytes(desc);
+	array->bytes = array_card_bytes(desc);
 	result = back(ctx, desc->Flags, array->bytes, &array->memory);
 	if (result) {
 		free(array);
@@ -412,7 +268,7 @@ static CUresult sparse_properties(CUDA_ARRAY_SPARSE_PROPERTIES *ret, CUarray han
 		return no_array(handle);
 	if (!ret || !(array->desc.Flags & CUDA_ARRAY3D_SPARSE))
 		return CUDA_ERROR_INVALID_VALUE;
-	while (log < 4 && (uint64_t)1 << log < element_bytes(&array->desc))
+	while (log < 4 && (uint64_t)1 << log < array_element_bytes(&array->desc))
 		log++;
 	*ret = (CUDA_ARRAY_SPARSE_PROPERTIES){
 		.tileExtent = { width[log], height[log], 1 },
@@ -437,11 +293,11 @@ CUresult sim_array_view(CUarray handle, struct sim_array_view *ret)
 	*ret = (struct sim_array_view){
 		.host = array->data,
 		.device = array->device,
-		.pitch_bytes = pitch(&array->desc),
-		.row_bytes = array->desc.Width * element_bytes(&array->desc),
+		.pitch_bytes = array_pitch_bytes(&array->desc),
+		.row_bytes = array->desc.Width * array_element_bytes(&array->desc),
 		.rows = array->desc.Height ? array->desc.Height : 1,
 		.layers = array->desc.Depth ? array->desc.Depth : 1,
-		.element_bytes = element_bytes(&array->desc),
+		.element_bytes = array_element_bytes(&array->desc),
 	};
 	return CUDA_SUCCESS;
 }
@@ -482,7 +338,7 @@ static void set_levels(struct CUmipmappedArray_st *mipmap, const CUDA_ARRAY3D_DE
 		level->desc.Depth = has_depth ? halve(desc->Depth, i) : desc->Depth;
 		level->device = mipmap->device;
 		level->mipmap = mipmap;
-		level->bytes = raw_bytes(&level->desc);
+		level->bytes = array_kept_bytes(&level->desc);
 		if (mipmap->memory)
 			level->data = (char *)(uintptr_t)mipmap->memory->base + at;
 		at += level->bytes;
@@ -498,7 +354,7 @@ static CUresult mipmap_create(CUcontext ctx, CUmipmappedArray *ret,
 
 	if (!ret || !desc)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = check(desc);
+	result = array_is_valid(desc) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	if (!result)
 		result = sim_exec_unsafe_call();
 	if (result)

@@ -44,8 +44,11 @@ static CUresult open_state(void)
 {
 	char dir[4096];
 	struct err err = { 0 };
-	int r = sim_state_dir((const void *)open_state, dir, sizeof(dir), &err);
+	int r;
 
+	if (sim.state) /* cuInit found no visible device, and is called again */
+		return CUDA_SUCCESS;
+	r = sim_state_dir((const void *)open_state, dir, sizeof(dir), &err);
 	if (!r)
 		r = sim_state_open(dir, &sim.state, &err);
 	if (!r) {
@@ -64,8 +67,12 @@ static CUresult open_state(void)
 
 static CUresult start(void)
 {
-	CUresult result = map_fork_page();
+	CUresult result;
 
+	/* in a child of a process that found no device: the state is the parent's */
+	if (same_process && !*same_process)
+		sim.state = NULL;
+	result = map_fork_page();
 	if (!result)
 		result = open_state();
 	if (result)
@@ -78,10 +85,11 @@ CUresult sim_start(void)
 {
 	CUresult result = CUDA_SUCCESS;
 
+	/* before the lock, which a thread of the parent may have held */
+	if (__atomic_load_n(&sim.is_initialised, __ATOMIC_ACQUIRE) && !*same_process)
+		return CUDA_ERROR_NOT_INITIALIZED;
 	sim_lock();
-	if (sim.is_initialised && !*same_process)
-		result = CUDA_ERROR_NOT_INITIALIZED;
-	else if (!sim.is_initialised)
+	if (!sim.is_initialised)
 		result = start();
 	if (!result)
 		__atomic_store_n(&sim.is_initialised, true, __ATOMIC_RELEASE);

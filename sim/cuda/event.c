@@ -216,6 +216,7 @@ static CUresult event_sync(CUevent event)
 		timeline_sleep_until(ts_ns);
 		sim_lock();
 	}
+	sim_pool_sync_point(ctx->device);
 	return ctx->sticky;
 }
 

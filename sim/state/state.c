@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -14,45 +12,10 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/parse.h"
 #include "base/size.h"
 #include "base/str.h"
-
-#define STATE_MAGIC   UINT64_C(0x746174536d697341)
-#define STATE_VERSION 1
-#define BOOT_ID_SIZE  40
-#define DIR_SIZE      3072
-#define OPEN_TRIES    16
-
-struct row_device {
-	uint64_t use_bytes[SIM_USE_COUNT];
-	uint64_t contexts;
-	struct sim_exec_row exec;
-};
-
-struct row {
-	uint64_t is_taken;
-	uint64_t pid, pid_ns, start_ticks;
-	struct row_device devices[SIM_DEVICES_MAX];
-};
-
-/* the file "state"; magic is written last */
-struct shared {
-	_Atomic uint64_t magic;
-	uint32_t version, size;
-	char boot_id[BOOT_ID_SIZE]; /* a lock held when the machine went down is not freed */
-	pthread_mutex_t lock;
-	uint64_t rows_end; /* no row at or behind it was ever taken */
-	struct sim_profile profile;
-	struct sim_exec_shared exec[SIM_DEVICES_MAX];
-	struct row rows[SIM_PROCS_MAX];
-};
-
-struct sim_state {
-	struct shared *shared;
-	void *alive; /* the mapping that keeps our row's lock; NULL: not attached */
-	int row;     /* -1: not attached */
-	char dir[DIR_SIZE];
-};
+#include "sim/state/layout.h"
 
 #define ALIVE_MAP_BYTES ((size_t)4096)
 
@@ -64,7 +27,7 @@ static void read_boot_id(char ret[BOOT_ID_SIZE])
 		memset(ret, 0, BOOT_ID_SIZE);
 }
 
-static bool path_print(const struct sim_state *state, const char *file, char *ret, size_t size)
+bool state_path(const struct sim_state *state, const char *file, char *ret, size_t size)
 {
 	return str_print(ret, size, "%s/%s", state->dir, file);
 }
@@ -81,46 +44,9 @@ void sim_state_unlock(struct sim_state *state)
 	pthread_mutex_unlock(&state->shared->lock);
 }
 
-/* Who is alive. */
-
-static int open_alive(const struct sim_state *state)
-{
-	char path[DIR_SIZE + 16];
-	int fd;
-
-	if (!path_print(state, "alive", path, sizeof(path)))
-		return -ENAMETOOLONG;
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	return fd < 0 ? -errno : fd;
-}
-
-static bool row_is_alive(int alive_fd, unsigned row)
-{
-	struct flock lock = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)row, .l_len = 1
-	};
-
-	return fcntl(alive_fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
-}
-
-/* Wipe the rows of the dead. Without a descriptor to look with nobody is taken for dead. */
-static void reap(struct sim_state *state)
-{
-	struct shared *s = state->shared;
-	AUTO_FD int fd = open_alive(state);
-
-	if (fd < 0)
-		return;
-	for (unsigned i = 0; i < s->rows_end; i++) {
-		if (!s->rows[i].is_taken || (int)i == state->row || row_is_alive(fd, i))
-			continue;
-		memset(&s->rows[i], 0, sizeof(s->rows[i]));
-	}
-}
-
 static bool has_rows(struct sim_state *state)
 {
-	reap(state);
+	rows_reap(state);
 	for (unsigned i = 0; i < state->shared->rows_end; i++) {
 		if (state->shared->rows[i].is_taken)
 			return true;
@@ -202,7 +128,7 @@ static int adopt_profile(struct sim_state *state, struct err *err)
 	char path[DIR_SIZE + 16];
 	int r;
 
-	if (!profile || !path_print(state, "profile.conf", path, sizeof(path)))
+	if (!profile || !state_path(state, "profile.conf", path, sizeof(path)))
 		return err_set(err, -ENOMEM, "out of memory");
 	memset(profile, 0, sizeof(*profile));
 	if (access(path, F_OK)) {
@@ -227,7 +153,7 @@ static int open_shared(struct sim_state *state, struct err *err)
 	char path[DIR_SIZE + 16];
 	int r = 1;
 
-	if (!path_print(state, "state", path, sizeof(path)))
+	if (!state_path(state, "state", path, sizeof(path)))
 		return err_set(err, -ENAMETOOLONG, "'%s': path too long", state->dir);
 	for (int tries = 0; r == 1 && tries < OPEN_TRIES; tries++) {
 		AUTO_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -297,6 +223,7 @@ const char *sim_state_dir_path(const struct sim_state *state)
 static uint64_t own_start_ticks(void)
 {
 	char text[1024];
+	uint64_t ticks = 0;
 	char *at;
 	ssize_t n = fd_read_file(AT_FDCWD, "/proc/self/stat", text, sizeof(text));
 
@@ -304,7 +231,11 @@ static uint64_t own_start_ticks(void)
 	/* behind the name come a blank and field 3; the start time is field 22 */
 	for (int field = 2; at && field < 22; field++)
 		at = strchr(at + 1, ' ');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
+	if (!at)
+		return 0;
+	at[1 + strcspn(at + 1, " \n")] = '\0';
+	(void)parse_u64(at + 1, 0, UINT64_MAX, &ticks, NULL); /* 0 stands for unknown */
+	return ticks;
 }
 
 static uint64_t own_pid_ns(void)
@@ -340,7 +271,7 @@ int sim_state_attach(struct sim_state *state)
 
 	if (state->row >= 0)
 		return 0;
-	fd = open_alive(state);
+	fd = rows_open(state);
 	if (fd < 0)
 		return fd;
 	state->alive = mmap(NULL, ALIVE_MAP_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
@@ -352,7 +283,7 @@ int sim_state_attach(struct sim_state *state)
 	madvise(state->alive, ALIVE_MAP_BYTES, MADV_DONTFORK);
 
 	sim_state_lock(state);
-	reap(state);
+	rows_reap(state);
 	row = claim_row(state, fd);
 	if (row >= 0) {
 		struct row *r = &state->shared->rows[row];
@@ -371,140 +302,4 @@ int sim_state_attach(struct sim_state *state)
 int sim_state_row(const struct sim_state *state)
 {
 	return state->row;
-}
-
-/* Memory. */
-
-static uint64_t row_used(const struct row *row, unsigned index)
-{
-	uint64_t used = 0;
-
-	for (unsigned use = 0; use < SIM_USE_COUNT; use++)
-		used = size_sat_add(used, row->devices[index].use_bytes[use]);
-	return used;
-}
-
-static uint64_t used_by_all(const struct shared *s, unsigned index)
-{
-	uint64_t used = 0;
-
-	for (unsigned i = 0; i < s->rows_end; i++) {
-		if (s->rows[i].is_taken)
-			used = size_sat_add(used, row_used(&s->rows[i], index));
-	}
-	return used;
-}
-
-static bool fits(const struct shared *s, unsigned index, uint64_t bytes)
-{
-	const struct sim_device_info *info = &s->profile.devices[index];
-	uint64_t usable = size_sat_sub(info->memory_bytes, info->reserved_bytes);
-
-	usable -= usable % SIM_PAGE_BYTES;
-	return size_sat_add(used_by_all(s, index), bytes) <= usable;
-}
-
-int sim_state_take(struct sim_state *state, unsigned index, enum sim_use use, uint64_t bytes)
-{
-	struct shared *s = state->shared;
-	bool is_room;
-
-	if (state->row < 0 || index >= s->profile.device_count)
-		return -EINVAL;
-	sim_state_lock(state);
-	is_room = fits(s, index, bytes);
-	if (!is_room) {
-		reap(state);
-		is_room = fits(s, index, bytes);
-	}
-	if (is_room)
-		s->rows[state->row].devices[index].use_bytes[use] += bytes;
-	sim_state_unlock(state);
-	return is_room ? 0 : -ENOMEM;
-}
-
-void sim_state_give(struct sim_state *state, unsigned index, enum sim_use use, uint64_t bytes)
-{
-	uint64_t *held;
-
-	if (state->row < 0 || index >= state->shared->profile.device_count)
-		return;
-	sim_state_lock(state);
-	held = &state->shared->rows[state->row].devices[index].use_bytes[use];
-	*held = size_sat_sub(*held, bytes);
-	sim_state_unlock(state);
-}
-
-void sim_state_count_context(struct sim_state *state, unsigned index, int change)
-{
-	uint64_t *contexts;
-
-	if (state->row < 0 || index >= state->shared->profile.device_count)
-		return;
-	sim_state_lock(state);
-	contexts = &state->shared->rows[state->row].devices[index].contexts;
-	if (change > 0)
-		++*contexts;
-	else
-		*contexts = size_sat_sub(*contexts, 1);
-	sim_state_unlock(state);
-}
-
-void sim_state_memory(struct sim_state *state, unsigned index, struct sim_memory *ret)
-{
-	const struct sim_device_info *info = &state->shared->profile.devices[index];
-	uint64_t used;
-
-	sim_state_lock(state);
-	reap(state);
-	used = used_by_all(state->shared, index);
-	sim_state_unlock(state);
-	ret->total_bytes = info->memory_bytes;
-	ret->reserved_bytes = info->reserved_bytes;
-	ret->used_bytes = used;
-	ret->free_bytes =
-		size_sat_sub(size_sat_sub(info->memory_bytes, info->reserved_bytes), used);
-}
-
-unsigned sim_state_procs(struct sim_state *state, unsigned index, struct sim_proc *ret,
-			 unsigned max)
-{
-	struct shared *s = state->shared;
-	unsigned count = 0;
-
-	sim_state_lock(state);
-	reap(state);
-	for (unsigned i = 0; i < s->rows_end; i++) {
-		const struct row *row = &s->rows[i];
-		const struct row_device *device = &row->devices[index];
-		uint64_t used = row_used(row, index);
-
-		if (!row->is_taken || (!used && !device->contexts))
-			continue;
-		if (count < max) {
-			struct sim_proc *p = &ret[count];
-
-			p->row = i;
-			p->pid = (pid_t)row->pid;
-			p->pid_ns = row->pid_ns;
-			p->start_ticks = row->start_ticks;
-			p->used_bytes = used;
-			memcpy(p->use_bytes, device->use_bytes, sizeof(p->use_bytes));
-			p->contexts = (unsigned)device->contexts;
-			p->busy_total_ns = device->exec.busy_total_ns;
-		}
-		count++;
-	}
-	sim_state_unlock(state);
-	return count;
-}
-
-struct sim_exec_shared *sim_state_exec(struct sim_state *state, unsigned index)
-{
-	return &state->shared->exec[index];
-}
-
-struct sim_exec_row *sim_state_exec_row(struct sim_state *state, unsigned index)
-{
-	return state->row < 0 ? NULL : &state->shared->rows[state->row].devices[index].exec;
 }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SIM_STATE_LAYOUT_H
+#define SIM_STATE_LAYOUT_H
+
+/*
+ * What the file "state" holds, for the modules of this folder only: state.c opens it and takes
+ * rows, rows.c tells who is alive, memory.c counts. A change of the layout is a new STATE_VERSION.
+ */
+
+#include <pthread.h>
+
+#include "sim/state/state.h"
+
+#define STATE_MAGIC   UINT64_C(0x746174536d697341)
+#define STATE_VERSION 1
+#define BOOT_ID_SIZE  40
+#define DIR_SIZE      3072
+#define OPEN_TRIES    16
+
+struct row_device {
+	uint64_t use_bytes[SIM_USE_COUNT];
+	uint64_t contexts;
+	struct sim_exec_row exec;
+};
+
+struct row {
+	uint64_t is_taken;
+	uint64_t pid, pid_ns, start_ticks;
+	struct row_device devices[SIM_DEVICES_MAX];
+};
+
+/* the file "state"; magic is written last */
+struct shared {
+	_Atomic uint64_t magic;
+	uint32_t version, size;
+	char boot_id[BOOT_ID_SIZE]; /* a lock held when the machine went down is not freed */
+	pthread_mutex_t lock;
+	uint64_t rows_end; /* no row at or behind it was ever taken */
+	struct sim_profile profile;
+	struct sim_exec_shared exec[SIM_DEVICES_MAX];
+	struct row rows[SIM_PROCS_MAX];
+};
+
+struct sim_state {
+	struct shared *shared;
+	void *alive; /* the mapping that keeps our row's lock; NULL: not attached */
+	int row;     /* -1: not attached */
+	char dir[DIR_SIZE];
+};
+
+/** state_path - DIR/@file; false when it does not fit */
+bool state_path(const struct sim_state *state, const char *file, char *ret, size_t size);
+
+/** rows_open - a descriptor of the file "alive", or -errno */
+int rows_open(const struct sim_state *state);
+
+/** rows_reap - wipe the rows of the dead; needs the lock */
+void rows_reap(struct sim_state *state);
+
+#endif

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who holds how much: always added up, never stored as a sum. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "sim/state/layout.h"
+
+static uint64_t row_used(const struct row *row, unsigned index)
+{
+	uint64_t used = 0;
+
+	for (unsigned use = 0; use < SIM_USE_COUNT; use++)
+		used = size_sat_add(used, row->devices[index].use_bytes[use]);
+	return used;
+}
+
+static uint64_t used_by_all(const struct shared *s, unsigned index)
+{
+	uint64_t used = 0;
+
+	for (unsigned i = 0; i < s->rows_end; i++) {
+		if (s->rows[i].is_taken)
+			used = size_sat_add(used, row_used(&s->rows[i], index));
+	}
+	return used;
+}
+
+static bool fits(const struct shared *s, unsigned index, uint64_t bytes)
+{
+	const struct sim_device_info *info = &s->profile.devices[index];
+	uint64_t usable = size_sat_sub(info->memory_bytes, info->reserved_bytes);
+
+	usable -= usable % SIM_PAGE_BYTES;
+	return size_sat_add(used_by_all(s, index), bytes) <= usable;
+}
+
+int sim_state_take(struct sim_state *state, unsigned index, enum sim_use use, uint64_t bytes)
+{
+	struct shared *s = state->shared;
+	bool is_room;
+
+	if (state->row < 0 || index >= s->profile.device_count)
+		return -EINVAL;
+	sim_state_lock(state);
+	is_room = fits(s, index, bytes);
+	if (!is_room) {
+		rows_reap(state);
+		is_room = fits(s, index, bytes);
+	}
+	if (is_room)
+		s->rows[state->row].devices[index].use_bytes[use] += bytes;
+	sim_state_unlock(state);
+	return is_room ? 0 : -ENOMEM;
+}
+
+void sim_state_give(struct sim_state *state, unsigned index, enum sim_use use, uint64_t bytes)
+{
+	uint64_t *held;
+
+	if (state->row < 0 || index >= state->shared->profile.device_count)
+		return;
+	sim_state_lock(state);
+	held = &state->shared->rows[state->row].devices[index].use_bytes[use];
+	*held = size_sat_sub(*held, bytes);
+	sim_state_unlock(state);
+}
+
+void sim_state_count_context(struct sim_state *state, unsigned index, int change)
+{
+	uint64_t *contexts;
+
+	if (state->row < 0 || index >= state->shared->profile.device_count)
+		return;
+	sim_state_lock(state);
+	contexts = &state->shared->rows[state->row].devices[index].contexts;
+	if (change > 0)
+		++*contexts;
+	else
+		*contexts = size_sat_sub(*contexts, 1);
+	sim_state_unlock(state);
+}
+
+void sim_state_memory(struct sim_state *state, unsigned index, struct sim_memory *ret)
+{
+	const struct sim_device_info *info = &state->shared->profile.devices[index];
+	uint64_t used;
+
+	sim_state_lock(state);
+	rows_reap(state);
+	used = used_by_all(state->shared, index);
+	sim_state_unlock(state);
+	ret->total_bytes = info->memory_bytes;
+	ret->reserved_bytes = info->reserved_bytes;
+	ret->used_bytes = used;
+	ret->free_bytes =
+		size_sat_sub(size_sat_sub(info->memory_bytes, info->reserved_bytes), used);
+}
+
+unsigned sim_state_procs(struct sim_state *state, unsigned index, struct sim_proc *ret,
+			 unsigned max)
+{
+	struct shared *s = state->shared;
+	unsigned count = 0;
+
+	sim_state_lock(state);
+	rows_reap(state);
+	for (unsigned i = 0; i < s->rows_end; i++) {
+		const struct row *row = &s->rows[i];
+		const struct row_device *device = &row->devices[index];
+		uint64_t used = row_used(row, index);
+
+		if (!row->is_taken || (!used && !device->contexts))
+			continue;
+		if (count < max) {
+			struct sim_proc *p = &ret[count];
+
+			p->row = i;
+			p->pid = (pid_t)row->pid;
+			p->pid_ns = row->pid_ns;
+			p->start_ticks = row->start_ticks;
+			p->used_bytes = used;
+			memcpy(p->use_bytes, device->use_bytes, sizeof(p->use_bytes));
+			p->contexts = (unsigned)device->contexts;
+			p->busy_total_ns = device->exec.busy_total_ns;
+		}
+		count++;
+	}
+	sim_state_unlock(state);
+	return count;
+}
+
+struct sim_exec_shared *sim_state_exec(struct sim_state *state, unsigned index)
+{
+	return &state->shared->exec[index];
+}
+
+struct sim_exec_row *sim_state_exec_row(struct sim_state *state, unsigned index)
+{
+	return state->row < 0 ? NULL : &state->shared->rows[state->row].devices[index].exec;
+}
