@@ -2,9 +2,10 @@
 /*
  * Linear device memory: cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged, cuMemFree.
  *
- * What the host may observe: an allocation over the job's limit fails as on a full card, with the
- * out parameters untouched; one that the card has no room for yet takes as long as --when-full.
- * Arguments that the driver would refuse go straight to it.
+ * What the host may observe: an allocation over the job's limit fails as on a full card (driver
+ * 580.159 then has set the pointer to 0 and the pitch to what it would be); one that the card has
+ * no room for yet takes as long as --when-full. Arguments that the driver would refuse go straight
+ * to it.
  *
  * Managed memory is charged in full although it may lie in host memory: nothing else bounds it.
  */
@@ -20,6 +21,7 @@ static CUresult alloc_linear(CUdeviceptr *dptr, size_t bytes)
 	struct reserve r;
 	CUresult rc;
 
+	*dptr = 0;
 	if (!reserve_begin(&r, reserve_linear_bytes(bytes)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	do
@@ -49,6 +51,7 @@ static CUresult alloc_managed(CUdeviceptr *dptr, size_t bytes, unsigned int flag
 	struct reserve r;
 	CUresult rc;
 
+	*dptr = 0;
 	if (!reserve_begin(&r, reserve_linear_bytes(bytes)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	do
@@ -79,11 +82,11 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flag
 static CUresult alloc_pitch(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
 			    unsigned int element, uint64_t estimate)
 {
-	CUdeviceptr old_ptr = *dptr;
-	size_t old_pitch = *pitch;
 	struct reserve r;
 	CUresult rc;
 
+	*dptr = 0;
+	*pitch = size_round_up(width, PITCH_STEP);
 	if (!reserve_begin(&r, reserve_linear_bytes(estimate)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	do
@@ -91,8 +94,7 @@ static CUresult alloc_pitch(CUdeviceptr *dptr, size_t *pitch, size_t width, size
 	while (rc == CUDA_ERROR_OUT_OF_MEMORY && reserve_again(&r));
 	if (rc == CUDA_SUCCESS && !reserve_resize(&r, reserve_linear_bytes(*pitch * height))) {
 		(void)real_cuMemFree_v2(*dptr); /* it was just made: nobody can hold it */
-		*dptr = old_ptr;
-		*pitch = old_pitch;
+		*dptr = 0;
 		rc = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (rc != CUDA_SUCCESS) {

@@ -45,13 +45,13 @@ static CUresult driver_free(CUdeviceptr dptr, CUstream stream, bool per_thread)
 
 static CUresult alloc_charged(const struct async_alloc *a, struct pool *p, int slot)
 {
-	CUdeviceptr old = *a->dptr;
 	unsigned attempts = 0;
 	uint64_t provisional;
 	CUresult rc;
 	bool kept;
 
 	do {
+		*a->dptr = 0; /* as the driver does it first of all */
 		if (!pools_begin(p, a->bytes, &provisional))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		rc = driver_alloc(a);
@@ -60,7 +60,7 @@ static CUresult alloc_charged(const struct async_alloc *a, struct pool *p, int s
 	if (kept || rc != CUDA_SUCCESS)
 		return rc;
 	(void)driver_free(*a->dptr, a->stream, a->per_thread);
-	*a->dptr = old;
+	*a->dptr = 0;
 	pools_freed();
 	pools_settle(p);
 	return CUDA_ERROR_OUT_OF_MEMORY;
@@ -81,8 +81,10 @@ static CUresult alloc_async(const struct async_alloc *a)
 	}
 	p = a->from_pool ? pools_of(a->pool, &slot)
 			 : pools_current(a->stream, a->per_thread, &slot);
-	if (slot == DEVICES_AWAY)
+	if (slot == DEVICES_AWAY) {
+		*a->dptr = 0;
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	return p ? alloc_charged(a, p, slot) : driver_alloc(a);
 }
 

@@ -142,7 +142,7 @@ static void linear(void)
 	/* the driver's own answers to nonsense, and nothing charged */
 	CHECK(p_cuMemAlloc_v2(NULL, MIB) == CUDA_ERROR_INVALID_VALUE);
 	CHECK(p_cuMemAlloc_v2(&p, 0) == CUDA_ERROR_INVALID_VALUE);
-	CHECK(p_cuMemFree_v2(p) != CUDA_SUCCESS); /* freed already */
+	CHECK(p_cuMemFree_v2(q) != CUDA_SUCCESS); /* freed already */
 	OK(p_cuMemFree_v2(0));
 	OK(p_cuMemGetInfo_v2(&f, &(size_t){ 0 }));
 	CHECK(fell_by(before, 0));
@@ -164,11 +164,13 @@ static void refusals(void)
 	start();
 	before = free_now();
 	OK(p_cuDeviceTotalMem_v2(&total, 0));
-	CHECK(p_cuMemAlloc_v2(&p, total) == CUDA_ERROR_OUT_OF_MEMORY && p == 0xdead);
-	CHECK(p_cuMemAllocAsync(&p, total, NULL) == CUDA_ERROR_OUT_OF_MEMORY && p == 0xdead);
+	/* the pointer becomes 0, as with driver 580.159 on a full card; handles stay untouched */
+	CHECK(p_cuMemAlloc_v2(&p, total) == CUDA_ERROR_OUT_OF_MEMORY && p == 0);
+	p = 0xdead;
+	CHECK(p_cuMemAllocAsync(&p, total, NULL) == CUDA_ERROR_OUT_OF_MEMORY && p == 0);
 	CHECK(p_cuMemAllocManaged(&p, total, CU_MEM_ATTACH_GLOBAL) == CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(p_cuMemAllocPitch_v2(&p, &pitch, total / 1024, 1024, 4) == CUDA_ERROR_OUT_OF_MEMORY &&
-	      p == 0xdead && pitch == 77);
+	      p == 0 && pitch == total / 1024);
 	CHECK(p_cuMemCreate(&h, total, &prop, 0) == CUDA_ERROR_OUT_OF_MEMORY && h == 99);
 	CHECK(p_cuArrayCreate_v2(&a, &d) == CUDA_ERROR_OUT_OF_MEMORY && a == (CUarray)0x5);
 	CHECK(p_cuMemFree_v2(0x123456789000) == CUDA_ERROR_INVALID_VALUE);
@@ -328,6 +330,9 @@ static void pool_threads(void)
 	for (unsigned i = 0; i < ARRAY_SIZE(t); i++)
 		pthread_join(t[i], NULL);
 	OK(p_cuCtxSynchronize());
+	/* NVML may have been read while a pool had grown for a moment: that is looked at again */
+	for (unsigned i = 0; i < 50 && before - free_now() > reserved(standard) + 4 * MIB; i++)
+		usleep(100000);
 	CHECK(fell_by(before, reserved(standard)));
 }
 
