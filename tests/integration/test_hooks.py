@@ -59,6 +59,16 @@ class Hooks(Case):
         self.case('primary_reset', '--vram', '4G')
 
 
+class ThroughTheLinker(Hooks):
+    """the same with a driver whose own calls go through the dynamic linker, and so meet our hooks"""
+
+    def setUp(self):
+        super().setUp()
+        link = next(self.dir.rglob('sim/libcuda.so.1'))
+        link.unlink()
+        link.symlink_to(world.BUILD / 'sim/nosym/libcuda.so.1')
+
+
 class FourCards(Case):
     PROFILE = 'four'
 
