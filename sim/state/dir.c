@@ -60,9 +60,9 @@ int sim_state_dir(const void *self, char *ret, size_t size, struct err *err)
 		memcpy(path, own, sizeof(path));
 	} else {
 		const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+		bool is_usable = runtime && *runtime == '/' && !access(runtime, W_OK | X_OK);
 		bool is_whole = str_print(path, sizeof(path), "%s/allot-sim-%u",
-					  runtime && *runtime == '/' ? runtime : "/tmp",
-					  (unsigned)getuid());
+					  is_usable ? runtime : "/tmp", (unsigned)getuid());
 
 		if (!is_whole)
 			return err_set(err, -ENAMETOOLONG, "XDG_RUNTIME_DIR: path too long");

@@ -48,6 +48,9 @@ struct sim_state {
 	char dir[DIR_SIZE];
 };
 
+/** state_lock_to_read - take the lock, or after a while say false and let the caller go without */
+bool state_lock_to_read(struct sim_state *state);
+
 /** state_path - DIR/@file; false when it does not fit */
 bool state_path(const struct sim_state *state, const char *file, char *ret, size_t size);
 

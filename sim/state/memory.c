@@ -84,12 +84,14 @@ void sim_state_count_context(struct sim_state *state, unsigned index, int change
 void sim_state_memory(struct sim_state *state, unsigned index, struct sim_memory *ret)
 {
 	const struct sim_device_info *info = &state->shared->profile.devices[index];
+	bool is_locked = state_lock_to_read(state);
 	uint64_t used;
 
-	sim_state_lock(state);
-	rows_reap(state);
+	if (is_locked)
+		rows_reap(state);
 	used = used_by_all(state->shared, index);
-	sim_state_unlock(state);
+	if (is_locked)
+		sim_state_unlock(state);
 	ret->total_bytes = info->memory_bytes;
 	ret->reserved_bytes = info->reserved_bytes;
 	ret->used_bytes = used;
@@ -101,10 +103,11 @@ unsigned sim_state_procs(struct sim_state *state, unsigned index, struct sim_pro
 			 unsigned max)
 {
 	struct shared *s = state->shared;
+	bool is_locked = state_lock_to_read(state);
 	unsigned count = 0;
 
-	sim_state_lock(state);
-	rows_reap(state);
+	if (is_locked)
+		rows_reap(state);
 	for (unsigned i = 0; i < s->rows_end; i++) {
 		const struct row *row = &s->rows[i];
 		const struct row_device *device = &row->devices[index];
@@ -126,7 +129,8 @@ unsigned sim_state_procs(struct sim_state *state, unsigned index, struct sim_pro
 		}
 		count++;
 	}
-	sim_state_unlock(state);
+	if (is_locked)
+		sim_state_unlock(state);
 	return count;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -18,6 +19,7 @@
 #include "sim/state/layout.h"
 
 #define ALIVE_MAP_BYTES ((size_t)4096)
+#define READER_WAIT_NS  20000000
 
 static void read_boot_id(char ret[BOOT_ID_SIZE])
 {
@@ -37,6 +39,23 @@ void sim_state_lock(struct sim_state *state)
 	/* what a dead owner left half-done is at most its own row's number: nothing to repair */
 	if (pthread_mutex_lock(&state->shared->lock) == EOWNERDEAD)
 		pthread_mutex_consistent(&state->shared->lock);
+}
+
+bool state_lock_to_read(struct sim_state *state)
+{
+	struct timespec until;
+	int r;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += READER_WAIT_NS;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	r = pthread_mutex_clocklock(&state->shared->lock, CLOCK_MONOTONIC, &until);
+	if (r == EOWNERDEAD)
+		pthread_mutex_consistent(&state->shared->lock);
+	return !r || r == EOWNERDEAD;
 }
 
 void sim_state_unlock(struct sim_state *state)

@@ -11,7 +11,8 @@
  * instruction can leave it wrong. A row counts exactly while its owner lives: the owner holds a
  * kernel lock on the row's byte of "alive" through a mapping that dies with its address space (not
  * with a descriptor, and not inherited by fork), so neither reused pids nor PID namespaces matter.
- * Rows of the dead are wiped by whoever next takes the lock. The lock is a robust mutex.
+ * Rows of the dead are wiped by whoever next takes the lock. The lock is a robust mutex; who only
+ * reads does not wait for long, so that a process stopped in the middle holds up no sampler.
  *
  * Memory is paged: only counts of bytes contend, there is no fragmentation; what programs allocate
  * comes in whole SIM_PAGE_BYTES.
@@ -91,7 +92,8 @@ struct sim_proc {
  * @self: an address inside the library (dladdr; links are not resolved)
  *
  * ALLOT_SIM_DIR; else the library's own folder when it has a profile.conf and may be written; else
- * $XDG_RUNTIME_DIR/allot-sim-UID or /tmp/allot-sim-UID, which is made when missing.
+ * $XDG_RUNTIME_DIR/allot-sim-UID or, without such a folder, /tmp/allot-sim-UID, which is made when
+ * missing.
  */
 int sim_state_dir(const void *self, char *ret, size_t size, struct err *err);
 

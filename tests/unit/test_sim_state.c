@@ -227,6 +227,35 @@ static void a_child_does_not_keep_its_dead_parents_memory(void **unused)
 	sim_state_close(reader);
 }
 
+static int stop_inside(void *unused)
+{
+	struct sim_state *state = open_it();
+
+	(void)unused;
+	if (sim_state_attach(state) || sim_state_take(state, 0, SIM_USE_ALLOC, SIM_PAGE_BYTES))
+		return 1;
+	sim_state_lock(state);
+	raise(SIGSTOP);
+	sim_state_unlock(state);
+	return 0;
+}
+
+static void who_is_stopped_with_the_lock_holds_up_no_reader(void **unused)
+{
+	struct sim_state *reader = open_it();
+	pid_t pid = sim_driver_child(stop_inside, NULL);
+	int status;
+
+	(void)unused;
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	assert_int_equal(used(reader), SIM_PAGE_BYTES);
+	kill(pid, SIGKILL);
+	assert_int_equal(sim_driver_wait(pid), 128 + SIGKILL);
+	assert_int_equal(used(reader), 0);
+	sim_state_close(reader);
+}
+
 static void a_new_profile_counts_once_nobody_is_attached(void **unused)
 {
 	struct sim_state *holder = open_it(), *other;
@@ -287,6 +316,7 @@ int main(void)
 		cmocka_unit_test(killed_holders_leave_nothing_and_block_nobody),
 		cmocka_unit_test(four_processes_never_exceed_the_card),
 		cmocka_unit_test(a_child_does_not_keep_its_dead_parents_memory),
+		cmocka_unit_test(who_is_stopped_with_the_lock_holds_up_no_reader),
 		cmocka_unit_test(a_new_profile_counts_once_nobody_is_attached),
 		cmocka_unit_test(a_damaged_file_is_made_anew),
 		cmocka_unit_test(a_bad_profile_is_an_error_with_its_line),
