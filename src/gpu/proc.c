@@ -234,7 +234,7 @@ pid_t proc_pid_as_seen_by(const char *root, pid_t pid, pid_t reader)
 	 * namespace must be the reader's.
 	 */
 	read_namespace(root, reader, of_reader, sizeof(of_reader));
-	for (pid_t walk = pid; walk > 0;) {
+	for (int hops = 0, walk = pid; walk > 0 && hops < PROC_DEPTH_MAX; hops++) {
 		pid_t levels[PROC_LEVELS_MAX];
 		int m = read_levels(root, walk, levels);
 
