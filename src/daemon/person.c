@@ -61,7 +61,17 @@ static const char *command_of(const struct daemon *d, struct process *p)
 	return p->command[0] ? p->command : p->job->spec.command;
 }
 
-static void fill_process(const struct daemon *d, struct process *p,
+static const char *reason_of(const struct process *p, unsigned slot)
+{
+	const struct ask *ask;
+
+	list_for_each (ask, &p->asks, node)
+		if (ask->slot == slot && ask->text[0])
+			return ask->text;
+	return "the card is full";
+}
+
+static void fill_process(const struct daemon *d, struct process *p, unsigned slot,
 			 const struct ledger_process_figures *f, uint64_t now_ns,
 			 struct wire_ps_item *m)
 {
@@ -78,7 +88,7 @@ static void fill_process(const struct daemon *d, struct process *p,
 		m->state = WIRE_STATE_WAITING_VRAM;
 		m->waiting_bytes = f->waiting_bytes;
 		m->waiting_ns = size_sat_sub(now_ns, f->waiting_since_ns);
-		(void)str_copy(m->reason, sizeof(m->reason), "the card is full");
+		(void)str_copy(m->reason, sizeof(m->reason), reason_of(p, slot));
 	}
 }
 
@@ -105,7 +115,7 @@ static uint64_t list_job(struct daemon *d, struct peer *peer, uint32_t id, struc
 			is_listed = true;
 			fill_job(d, job, slot, &m);
 			fill_gpu(d, numbers[slot], &m);
-			fill_process(d, p, &f, now, &m);
+			fill_process(d, p, slot, &f, now, &m);
 			peer_send(peer, WIRE_PS_ITEM, id, &m);
 			n++;
 		}

@@ -131,6 +131,7 @@ void programs_need(struct daemon *d, struct peer *peer, const struct wire_messag
 				     &grant);
 	if (result == LEDGER_WAIT) {
 		ask->ticket = grant.ticket;
+		(void)str_copy(ask->text, sizeof(ask->text), grant.text);
 		ask_wait(ask);
 		return;
 	}

@@ -91,6 +91,7 @@ struct ask {
 	uint32_t slot;
 	uint32_t kind; /* the answer's type */
 	uint64_t ticket;
+	char text[WIRE_TEXT_MAX]; /* what it waits for */
 };
 
 struct process {

@@ -146,7 +146,10 @@ class Need(World):
         b.send("NEED", slot=0, kind=1, bytes=512 * MIB)
         with self.assertRaises(TimeoutError):
             b.recv(timeout=0.3)
-        self.assertIn(1, [i["state"] for i in self.ps()])  # waiting-vram
+        waiting = [i for i in self.ps() if i["state"] == 1]  # waiting-vram
+        self.assertEqual([i["waiting_bytes"] for i in waiting], [512 * MIB])
+        self.assertGreater(waiting[0]["waiting_ns"], 2 * 10**8)
+        self.assertTrue(waiting[0]["reason"])
         before = time.monotonic()
         self.assertTrue(a.give(512 * MIB))  # somebody wants it: it rings
         answer, body, _ = b.recv()
