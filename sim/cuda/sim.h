@@ -211,7 +211,8 @@ CUresult sim_exec_capture_alloc(CUstream stream, bool is_per_thread, struct sim_
 /** sim_exec_capture_free - cuMemFreeAsync on a capturing stream: add a node */
 CUresult sim_exec_capture_free(CUstream stream, bool is_per_thread, CUdeviceptr ptr);
 
-/** sim_exec_in_callback - is this thread inside a function that a stream called? any thread, no lock */
+/** sim_exec_in_callback - is this thread inside a function that a stream called? any thread, no
+ * lock */
 bool sim_exec_in_callback(void);
 
 /** sim_exec_graph_free - cuMemFree(Async) of a SIM_ALLOC_GRAPH; INVALID_VALUE if not in use */
