@@ -60,6 +60,10 @@ struct peer {
 	struct job *job;       /* whose keeper this is */
 	uint64_t observed_job; /* of an observer: the id of its job; 0: nobody's */
 	bool is_observer;
+	struct list settling; /* of registry.settling: a SETTLE that wants its answer */
+	uint32_t settle_id;
+	unsigned settle_slot;
+	uint64_t settle_end_ns;
 	uint32_t n_kept; /* pages that a returning keeper has still to send */
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/size.h"
 #include "base/str.h"
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
@@ -14,6 +15,8 @@
 #include "daemon/peers.h"
 #include "gpu/proc.h"
 #include "policy/ledger.h"
+
+#define SETTLE_ANSWER_NS (NS_PER_S / 4) /* a slow NVML must not hold up a program for longer */
 
 _Static_assert((int)LEDGER_OK == WIRE_GRANT_OK && (int)LEDGER_FULL == WIRE_GRANT_FULL &&
 		       (int)LEDGER_OVER_LIMIT == WIRE_GRANT_OVER_LIMIT &&
@@ -220,9 +223,40 @@ void programs_settled(struct daemon *d, const struct ledger_event *ev)
 void programs_settle(struct daemon *d, struct peer *peer, const struct wire_message *msg)
 {
 	const struct wire_settle *m = msg->payload;
+	uint64_t now = clock_now_ns();
 
-	if (is_program(peer, msg))
-		ledger_settle(d->ledger, peer->process->account, m->slot, clock_now_ns());
+	if (!is_program(peer, msg))
+		return;
+	ledger_settle(d->ledger, peer->process->account, m->slot, now);
+	if (!(m->flags & WIRE_SETTLE_ANSWER))
+		return;
+	peer->settle_id = msg->request_id;
+	peer->settle_slot = m->slot;
+	peer->settle_end_ns = now + SETTLE_ANSWER_NS;
+	list_append(&d->registry.settling, &peer->settling);
+	peer_hold(peer);
+}
+
+uint64_t programs_tell_settled(struct daemon *d, uint64_t now_ns)
+{
+	uint64_t due = LEDGER_NEVER;
+	struct peer *peer, *tmp;
+
+	list_for_each_safe (peer, tmp, &d->registry.settling, settling) {
+		struct ledger_process_figures f;
+
+		if (peer->process && now_ns < peer->settle_end_ns &&
+		    ledger_process_figures(d->ledger, peer->process->account, peer->settle_slot,
+					   now_ns, &f) == 0 &&
+		    f.unsettled) {
+			due = size_min(due, peer->settle_end_ns);
+			continue;
+		}
+		list_del(&peer->settling);
+		peer_release(peer);
+		peer_ok(peer, peer->settle_id, 0);
+	}
+	return due;
 }
 
 /* ---- what a program sees ---- */
@@ -317,6 +351,7 @@ void programs_closed(struct daemon *d, struct peer *peer)
 	struct ask *ask = peer->ask;
 	uint64_t now = clock_now_ns();
 
+	list_del(&peer->settling);
 	if (ask) {
 		ask->peer = NULL;
 		peer->ask = NULL;

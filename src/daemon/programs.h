@@ -28,6 +28,9 @@ void programs_closed(struct daemon *d, struct peer *peer);
 void programs_answer(struct daemon *d, const struct ledger_event *ev);
 void programs_settled(struct daemon *d, const struct ledger_event *ev);
 
+/** programs_tell_settled - answer the SETTLEs that are due; when to look again at the latest */
+uint64_t programs_tell_settled(struct daemon *d, uint64_t now_ns);
+
 /**
  * programs_of_pid - the process behind a pid that NVML shows on GPU @gpu
  *

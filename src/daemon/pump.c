@@ -144,6 +144,7 @@ static int on_post(sd_event_source *source, void *userdata)
 	due = look_at_silent(d, now);
 	while (ledger_poll(d->ledger, now, &ev))
 		carry_out(d, &ev);
+	due = size_min(due, programs_tell_settled(d, now));
 	due = size_min(due, keep_house(p, now));
 	due = size_min(due, sample(d, now));
 	due = size_min(due, ledger_deadline_ns(d->ledger, now));

@@ -22,6 +22,7 @@ static struct list *bucket(struct list *table, pid_t pid)
 void registry_init(struct registry *r)
 {
 	*r = (struct registry){ 0 };
+	list_init(&r->settling);
 	list_init(&r->jobs);
 	for (unsigned i = 0; i < REGISTRY_BUCKETS; i++) {
 		list_init(&r->keepers[i]);

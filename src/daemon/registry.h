@@ -123,6 +123,7 @@ struct registry {
 	unsigned n_processes;
 	unsigned n_silent;
 	uint64_t last_job;
+	struct list settling; /* peers whose SETTLE is to be answered */
 	struct list keepers[REGISTRY_BUCKETS];
 	struct list processes[REGISTRY_BUCKETS];
 };

@@ -206,6 +206,15 @@ void account_settle(int slot)
 		attach_hint(WIRE_SETTLE, &settle);
 }
 
+void account_settle_freed(int slot)
+{
+	struct wire_settle settle = { .slot = (uint32_t)slot, .flags = WIRE_SETTLE_ANSWER };
+	struct wire_ok ok;
+
+	if (slot >= 0 && slot < WIRE_MAX_GPUS && attach_page())
+		(void)attach_call(WIRE_SETTLE, &settle, WIRE_OK, &ok, ATTACH_NO_WAIT, NULL);
+}
+
 /* ---- contexts ---- */
 
 bool account_context_open(int slot, unsigned flags, struct account_context *ret)

@@ -103,6 +103,14 @@ void account_explain(const struct refusal *refusal);
 /** account_settle - tell allotd that the driver's own use may have changed (rate-limited) */
 void account_settle(int slot);
 
+/**
+ * account_settle_freed - the driver's own use has shrunk: let allotd see it before we go on
+ *
+ * So that the program's next question shows the room.  Some milliseconds; a fraction of a second
+ * when NVML is slow; not at all when allotd is away.
+ */
+void account_settle_freed(int slot);
+
 /* The reservation of a context: between open and close the driver makes it. */
 struct account_context {
 	struct attach_conn *conn;

@@ -302,7 +302,7 @@ static CUresult end_context(CUcontext ctx, CUresult (*end)(CUcontext ctx))
 	give_back(inside);
 	blocks_discard(context);
 	if (dev >= 0)
-		account_settle(devices_slot(dev));
+		account_settle_freed(devices_slot(dev));
 	return rc;
 }
 
@@ -363,7 +363,7 @@ static void primary_after(const struct primary *p, bool gone)
 	pools_reset(p->dev);
 	blocks_discard(blocks_take(BLOCK_CONTEXT, (uintptr_t)p->ctx));
 	give_back(blocks_take_context(p->ctx));
-	account_settle(devices_slot(p->dev));
+	account_settle_freed(devices_slot(p->dev));
 }
 
 static CUresult release(CUdevice dev, CUresult (*driver_release)(CUdevice dev))

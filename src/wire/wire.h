@@ -104,8 +104,9 @@ struct wire_attach {
 		stream; /* 0: the process's first connection; n: a further one for another thread */
 	uint32_t pad;
 };
-#define WIRE_ATTACH_HAS_PAGE (1u << 0) /* the descriptor of a page from before a restart is sent \
-					*/
+#define WIRE_ATTACH_HAS_PAGE                                                \
+	(1u << 0) /* the descriptor of a page from before a restart is sent \
+		   */
 
 struct wire_lease_gpu {
 	struct wire_uuid uuid;
@@ -176,8 +177,9 @@ struct wire_context_settled {
 
 struct wire_settle {
 	uint32_t slot;
-	uint32_t pad;
+	uint32_t flags; /* WIRE_SETTLE_* */
 };
+#define WIRE_SETTLE_ANSWER (1u << 0) /* something was freed: answer OK once the figures show it */
 
 struct wire_view {
 	uint32_t slot;

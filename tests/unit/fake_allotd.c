@@ -239,7 +239,12 @@ static void answer(struct server *s, unsigned i, struct packet *in)
 		atomic_fetch_add(&s->shared->views, 1);
 		(void)packet_send(sock, WIRE_VIEWED, id, &out, -1);
 	} else if (in->msg.type == WIRE_SETTLE) {
+		const struct wire_settle *settle = in->msg.payload;
+		struct wire_ok out = { 0 };
+
 		atomic_fetch_add(&s->shared->settles, 1);
+		if (settle->flags & WIRE_SETTLE_ANSWER)
+			(void)packet_send(sock, WIRE_OK, id, &out, -1);
 	}
 }
 
