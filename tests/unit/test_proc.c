@@ -78,6 +78,8 @@ static int setup(void **state)
 	add_process(&w, 72, 71, 71, 720, "72 7", "pid:[4]");   /* the same inner number */
 	add_process(&w, 80, 81, 80, 800, "80", "pid:[1]");     /* a circle of parents */
 	add_process(&w, 81, 80, 80, 810, "81", "pid:[1]");
+	add_process(&w, 82, 83, 80, 820, "82 5 1", "pid:[3]"); /* and one inside namespaces */
+	add_process(&w, 83, 82, 80, 830, "83 6 2", "pid:[3]");
 	*state = &w;
 	return 0;
 }
@@ -190,6 +192,7 @@ static void test_seen_by(void **state)
 	assert_int_equal(proc_pid_as_seen_by(w->root, 62, 63), 0); /* outside */
 	assert_int_equal(proc_pid_as_seen_by(w->root, 60, 62), 0);
 	assert_int_equal(proc_pid_as_seen_by(w->root, 72, 62), 0); /* the sibling */
+	assert_int_equal(proc_pid_as_seen_by(w->root, 82, 62), 0); /* nobody at that depth */
 	assert_true(proc_pid_as_seen_by(w->root, 99, 62) < 0);
 	assert_true(proc_pid_as_seen_by(w->root, 62, 99) < 0);
 }
