@@ -194,8 +194,9 @@ int op_clone(struct op *dst, const struct op *src);
 /** op_fini - free what an owned op points to */
 void op_fini(struct op *op);
 
-/** exec_count_busy, _copy - for utilisation figures */
-void exec_count_busy(struct sim_exec_ctx *exec, uint64_t ns);
+/** exec_count_busy, _copy - for utilisation figures: work of @ns, the last of which ends at @end_ns
+ */
+void exec_count_busy(struct sim_exec_ctx *exec, uint64_t ns, uint64_t end_ns);
 void exec_count_copy(struct sim_exec_ctx *exec, uint64_t ns);
 
 /** op_submit - give @op to @stream: capture it, carry it out, or queue a clone of it */

@@ -6,13 +6,14 @@
 #include "sim/cuda/module.h"
 #include "sim/cuda/stream.h"
 
-static struct timeline_shared *shared_timeline(unsigned index)
+/* without the file every process has the devices to itself, in time */
+static const struct timeline *the_timeline(void)
 {
-	static struct timeline_shared *devices;
+	static struct timeline timeline;
 
-	if (!devices)
-		devices = timeline_map(sim_state_dir_path(sim.state), SIM_DEVICES_MAX);
-	return devices ? &devices[index] : NULL;
+	if (!timeline.devices)
+		(void)timeline_open(&timeline, sim_state_dir_path(sim.state));
+	return &timeline;
 }
 
 CUresult sim_exec_ctx_init(CUcontext ctx)
@@ -27,7 +28,7 @@ CUresult sim_exec_ctx_init(CUcontext ctx)
 	list_init(&exec->modules);
 	exec->shared = sim_state_exec(sim.state, ctx->device->index);
 	exec->row = sim_state_exec_row(sim.state, ctx->device->index);
-	timeline_group_init(&exec->group, shared_timeline(ctx->device->index));
+	timeline_group_init(&exec->group, the_timeline(), ctx->device->index);
 	ctx->exec = exec;
 	r = stream_new(ctx, STREAM_LEGACY, 0, 0, &exec->legacy);
 	if (r != CUDA_SUCCESS) {
@@ -103,11 +104,22 @@ CUresult sim_exec_stream_info(CUstream handle, bool is_per_thread, struct sim_st
 	return CUDA_SUCCESS;
 }
 
-void exec_count_busy(struct sim_exec_ctx *exec, uint64_t ns)
+static void raise_to(_Atomic uint64_t *at, uint64_t value)
+{
+	uint64_t seen = atomic_load_explicit(at, memory_order_relaxed);
+
+	while (seen < value && !atomic_compare_exchange_weak(at, &seen, value))
+		;
+}
+
+void exec_count_busy(struct sim_exec_ctx *exec, uint64_t ns, uint64_t end_ns)
 {
 	atomic_fetch_add_explicit(&exec->shared->busy_total_ns, ns, memory_order_relaxed);
-	if (exec->row)
-		atomic_fetch_add_explicit(&exec->row->busy_total_ns, ns, memory_order_relaxed);
+	raise_to(&exec->shared->busy_until_ns, end_ns);
+	if (!exec->row)
+		return;
+	atomic_fetch_add_explicit(&exec->row->busy_total_ns, ns, memory_order_relaxed);
+	raise_to(&exec->row->busy_until_ns, end_ns);
 }
 
 void exec_count_copy(struct sim_exec_ctx *exec, uint64_t ns)

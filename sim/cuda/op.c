@@ -131,7 +131,7 @@ static uint64_t run_kernel(CUcontext ctx, const struct op_kernel *kernel, uint64
 	const struct kernel_effect *effect = kernel->effect;
 	const struct sim_device_info *info = ctx->device->info;
 	struct sim_exec_ctx *exec = ctx->exec;
-	uint64_t duration_ns = info->kernel_ns;
+	uint64_t duration_ns = info->kernel_ns, end_ns;
 	struct kernel_shape shape;
 
 	if (effect && kernel->param_bytes >= kernel_effect_bytes(effect)) {
@@ -149,10 +149,11 @@ static uint64_t run_kernel(CUcontext ctx, const struct op_kernel *kernel, uint64
 	atomic_fetch_add_explicit(&exec->shared->launches, 1, memory_order_relaxed);
 	if (exec->row)
 		atomic_fetch_add_explicit(&exec->row->launches, 1, memory_order_relaxed);
-	exec_count_busy(exec, duration_ns);
-	return timeline_submit(&exec->group,
-			       is_wide(kernel, info) ? TIMELINE_WIDE : TIMELINE_NARROW, now_ns,
-			       ready_ns, duration_ns, NULL);
+	end_ns = timeline_submit(&exec->group,
+				 is_wide(kernel, info) ? TIMELINE_WIDE : TIMELINE_NARROW, now_ns,
+				 ready_ns, duration_ns);
+	exec_count_busy(exec, duration_ns, end_ns);
+	return end_ns;
 }
 
 static uint64_t run_copy(CUcontext ctx, const struct op_copy *copy, uint64_t now_ns,
@@ -180,13 +181,13 @@ static uint64_t run_copy(CUcontext ctx, const struct op_copy *copy, uint64_t now
 	if (!duration_ns)
 		return ready_ns;
 	exec_count_copy(ctx->exec, duration_ns);
-	return timeline_submit(&ctx->exec->group, lane, now_ns, ready_ns, duration_ns, NULL);
+	return timeline_submit(&ctx->exec->group, lane, now_ns, ready_ns, duration_ns);
 }
 
 static uint64_t run_set(CUcontext ctx, const CUDA_MEMSET_NODE_PARAMS_v2 *set, uint64_t now_ns,
 			uint64_t ready_ns)
 {
-	uint64_t duration_ns;
+	uint64_t duration_ns, end_ns;
 
 	if (set_check(set) != CUDA_SUCCESS) {
 		sim_ctx_fail(ctx, CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -194,9 +195,9 @@ static uint64_t run_set(CUcontext ctx, const CUDA_MEMSET_NODE_PARAMS_v2 *set, ui
 	}
 	set_run(set);
 	duration_ns = KERNEL_LATENCY_NS + set_duration_ns(ctx, set);
-	exec_count_busy(ctx->exec, duration_ns);
-	return timeline_submit(&ctx->exec->group, TIMELINE_NARROW, now_ns, ready_ns, duration_ns,
-			       NULL);
+	end_ns = timeline_submit(&ctx->exec->group, TIMELINE_NARROW, now_ns, ready_ns, duration_ns);
+	exec_count_busy(ctx->exec, duration_ns, end_ns);
+	return end_ns;
 }
 
 uint64_t op_run(CUcontext ctx, const struct op *op, uint64_t now_ns, uint64_t ready_ns)

@@ -23,19 +23,27 @@
  * Inside a group work is put on lanes.  Wide kernels (those that fill the card) follow one another
  * on TIMELINE_WIDE, as do copies of one direction; narrow kernels run beside anything.
  *
- * The shared part (struct timeline_shared, zero is a valid empty one) lies in memory that all
- * processes of the simulated machine map.  It has no lock: a slot is written by its owner only, and
- * what a killed owner left there runs out by itself, since its tail passes.  Times are
- * CLOCK_MONOTONIC, one clock for all.  Calls for one group are serialised by the caller.
+ * What groups must know of each other lies in a file that all processes of the simulated machine
+ * map (struct timeline_slot; zeros are an empty one).  A slot belongs to who holds a kernel lock on
+ * its byte of the file, through a mapping that ends with the process and is not inherited by fork:
+ * so neither reused pids nor PID namespaces matter, and nobody can leave a slot behind.  There is
+ * no other lock: a slot is written by its owner only, but for the tail that a killed owner left,
+ * which a neighbour wipes.  Times are CLOCK_MONOTONIC, one clock for all.
+ *
+ * Calls for one group are serialised by the caller.
  */
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-#define TIMELINE_GROUPS     256
-#define TIMELINE_SLICE_NS   ((uint64_t)2048000)
-#define TIMELINE_SWITCH_NS  ((uint64_t)225000)
-#define TIMELINE_RECLAIM_NS ((uint64_t)1000000000)
+#define TIMELINE_GROUPS    256
+#define TIMELINE_DEVICES   16
+#define TIMELINE_SLICE_NS  ((uint64_t)2048000)
+#define TIMELINE_SWITCH_NS ((uint64_t)225000)
+#define TIMELINE_LOOK_NS   ((uint64_t)5000000) /* how often neighbours are checked for being alive \
+						*/
+#define TIMELINE_PATH_MAX 1024
 
 enum timeline_lane {
 	TIMELINE_WIDE,     /* kernels that fill the card */
@@ -45,38 +53,44 @@ enum timeline_lane {
 	TIMELINE_LANE_COUNT,
 };
 
-/* one a busy group, in memory shared by all processes */
+/* what the others see of a group */
 struct timeline_slot {
-	_Atomic uint64_t owner;    /* pid; 0: free */
 	_Atomic uint64_t tail_ns;  /* when the group's compute work ends */
 	_Atomic uint64_t slice_ns; /* 0: the default */
-	_Atomic uint64_t busy_ns;  /* device time this group has been given, ever */
+	_Atomic uint64_t busy_ns;  /* device time this group has been given */
 };
 
-struct timeline_shared {
+struct timeline_device {
 	_Atomic uint32_t used; /* no slot from here on was ever taken */
 	struct timeline_slot slots[TIMELINE_GROUPS];
 };
 
+/* struct timeline - the file, mapped for the life of the process */
+struct timeline {
+	struct timeline_device *devices; /* NULL: every group is alone */
+	char path[TIMELINE_PATH_MAX];
+};
+
 struct timeline_group {
-	struct timeline_shared *shared; /* NULL: nobody to share with */
-	int slot;                       /* -1: none was free, so neighbours do not see this one */
+	const struct timeline *timeline;
+	struct timeline_device *device; /* NULL: nobody to share with */
+	unsigned device_index;
+	int slot;   /* -1: none was free, so neighbours do not see this one */
+	void *lock; /* the mapping that keeps the slot's lock */
+	uint64_t looked_ns;
 	uint64_t lane_tail_ns[TIMELINE_LANE_COUNT];
 };
 
-/**
- * timeline_map - the shared parts of @count devices, in the file "timeline" of folder @dir
- * Mapped for the life of the process; NULL when that cannot be done.
- */
-struct timeline_shared *timeline_map(const char *dir, unsigned count);
+/** timeline_open - the file "timeline" of folder @dir, made when missing; 0 or -errno */
+int timeline_open(struct timeline *timeline, const char *dir);
 
 /**
- * timeline_group_init - a new group on the device of @shared (NULL: a device of its own)
+ * timeline_group_init - a new group on a device
  *
- * A slot of a process that is gone is taken over.  Never fails: without a slot the group slows
- * itself by its neighbours but they do not see it.
+ * Never fails: without a slot the group slows itself by its neighbours but they do not see it.
  */
-void timeline_group_init(struct timeline_group *group, struct timeline_shared *shared);
+void timeline_group_init(struct timeline_group *group, const struct timeline *timeline,
+			 unsigned device_index);
 
 /** timeline_group_fini - give the slot back; a zeroed or finished group is fine */
 void timeline_group_fini(struct timeline_group *group);
@@ -85,12 +99,11 @@ void timeline_group_fini(struct timeline_group *group);
  * timeline_submit - put work on the device
  * @ready_ns:    the earliest moment it could start
  * @duration_ns: what it takes on an idle device
- * @ret_start_ns: when it starts; may be NULL
  *
  * Returns when it ends.  Never blocks.
  */
 uint64_t timeline_submit(struct timeline_group *group, enum timeline_lane lane, uint64_t now_ns,
-			 uint64_t ready_ns, uint64_t duration_ns, uint64_t *ret_start_ns);
+			 uint64_t ready_ns, uint64_t duration_ns);
 
 /** timeline_sleep_until - sleep to an absolute CLOCK_MONOTONIC time; a past one returns at once */
 void timeline_sleep_until(uint64_t when_ns);
