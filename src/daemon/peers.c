@@ -2,7 +2,6 @@
 #include "daemon/peers.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,14 +27,6 @@
 #define ACCEPT_PAUSE_NS   (200 * NS_PER_MS) /* after running out of descriptors */
 #define PEERS_OF_ONE_UID  (PEERS_MAX / 2)   /* one user cannot lock the others out */
 
-struct queued {
-	struct list node;
-	int fds[PEER_FDS_MAX];
-	unsigned n_fds;
-	size_t len;
-	unsigned char bytes[];
-};
-
 struct peers {
 	sd_event *event;
 	int epoll;
@@ -56,22 +47,9 @@ struct peers {
 	_Alignas(8) unsigned char out[WIRE_MAX_MESSAGE];
 };
 
-static void queued_free(struct peer *peer, struct queued *q)
-{
-	list_del(&q->node);
-	for (unsigned i = 0; i < q->n_fds; i++)
-		close(q->fds[i]);
-	peer->queue_bytes -= q->len;
-	peer->peers->queue_bytes -= q->len;
-	free(q);
-}
-
 static void peer_free(struct peer *peer)
 {
-	struct queued *q, *tmp;
-
-	list_for_each_safe (q, tmp, &peer->queue, node)
-		queued_free(peer, q);
+	outbox_fini(&peer->outbox);
 	if (peer->fd >= 0)
 		close(peer->fd);
 	if (peer->pidfd >= 0)
@@ -121,74 +99,10 @@ static void peer_watch(struct peer *peer)
 		return;
 	if (!peer->is_held && !peer->is_closing)
 		e.events |= EPOLLIN;
-	if (!list_is_empty(&peer->queue))
+	if (!outbox_is_empty(&peer->outbox))
 		e.events |= EPOLLOUT;
 	if (epoll_ctl(peer->peers->epoll, EPOLL_CTL_MOD, peer->fd, &e) < 0)
 		peer_doom(peer);
-}
-
-/* 1 sent, 0 not now, -errno */
-static int packet_out(struct peer *peer, const void *buf, size_t len, const int *fds,
-		      unsigned n_fds)
-{
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)buf, .iov_len = len };
-	union {
-		char buf[CMSG_SPACE(PEER_FDS_MAX * sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (n_fds > 0) {
-		memset(&control, 0, sizeof(control));
-		msg.msg_control = control.buf;
-		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
-	}
-	for (;;) {
-		if (sendmsg(peer->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-			return 1;
-		if (errno == EINTR)
-			continue;
-		/* ETOOMANYREFS: too many descriptors in flight; they drain as peers read */
-		if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
-			return 0;
-		return -errno;
-	}
-}
-
-static int peer_queue(struct peer *peer, const void *buf, size_t len, const int *fds,
-		      unsigned n_fds)
-{
-	struct peers *peers = peer->peers;
-	struct queued *q;
-
-	if (peer->queue_bytes + len > PEER_QUEUE_MAX || peers->queue_bytes + len > PEERS_QUEUE_MAX)
-		return -ENOBUFS;
-	q = calloc(1, sizeof(*q) + len);
-	if (!q)
-		return -ENOMEM;
-	for (; q->n_fds < n_fds; q->n_fds++) {
-		q->fds[q->n_fds] = fcntl(fds[q->n_fds], F_DUPFD_CLOEXEC, 3);
-		if (q->fds[q->n_fds] < 0) {
-			int r = -errno;
-
-			while (q->n_fds > 0)
-				close(q->fds[--q->n_fds]);
-			free(q);
-			return r;
-		}
-	}
-	memcpy(q->bytes, buf, len);
-	q->len = len;
-	peer->queue_bytes += len;
-	peers->queue_bytes += len;
-	list_append(&peer->queue, &q->node);
-	return 0;
 }
 
 void peer_send_fds(struct peer *peer, unsigned type, uint32_t request_id, const void *payload,
@@ -204,13 +118,17 @@ void peer_send_fds(struct peer *peer, unsigned type, uint32_t request_id, const 
 		log_error("cannot encode message %u: %s", type, strerror(-len));
 		return;
 	}
-	if (list_is_empty(&peer->queue))
-		r = packet_out(peer, peers->out, (size_t)len, fds, n_fds);
+	if (outbox_is_empty(&peer->outbox))
+		r = outbox_send(peer->fd, peers->out, (size_t)len, fds, n_fds);
 	if (r == 0) {
-		r = peer_queue(peer, peers->out, (size_t)len, fds, n_fds);
+		if (peer->outbox.bytes + (size_t)len > PEER_QUEUE_MAX ||
+		    peers->queue_bytes + (size_t)len > PEERS_QUEUE_MAX)
+			r = -ENOBUFS;
+		else
+			r = outbox_put(&peer->outbox, peers->out, (size_t)len, fds, n_fds);
 		if (r < 0)
 			log_warn("pid %d reads too slowly (%zu bytes wait): disconnected",
-				 peer->pid, peer->queue_bytes);
+				 peer->pid, peer->outbox.bytes);
 		else
 			peer_watch(peer);
 	}
@@ -243,7 +161,7 @@ void peer_end(struct peer *peer)
 {
 	if (peer->is_doomed)
 		return;
-	if (list_is_empty(&peer->queue)) {
+	if (outbox_is_empty(&peer->outbox)) {
 		peer_doom(peer);
 		return;
 	}
@@ -265,20 +183,9 @@ void peer_release(struct peer *peer)
 
 static void peer_flush(struct peer *peer)
 {
-	struct queued *q, *tmp;
+	int r = outbox_flush(&peer->outbox, peer->fd);
 
-	list_for_each_safe (q, tmp, &peer->queue, node) {
-		int r = packet_out(peer, q->bytes, q->len, q->fds, q->n_fds);
-
-		if (r == 0)
-			return;
-		if (r < 0) {
-			peer_doom(peer);
-			return;
-		}
-		queued_free(peer, q);
-	}
-	if (peer->is_closing)
+	if (r < 0 || (r == 1 && peer->is_closing))
 		peer_doom(peer);
 	else
 		peer_watch(peer);
@@ -437,7 +344,7 @@ static int peer_add(struct peers *peers, int fd, const struct ucred *cred)
 	peer->pid = cred->pid;
 	peer->uid = cred->uid;
 	peer->gid = cred->gid;
-	list_init(&peer->queue);
+	outbox_init(&peer->outbox, &peers->queue_bytes);
 	list_append(&peers->all, &peer->node);
 	peers->n++;
 	peer->pidfd = peer_pidfd(fd, cred->pid);

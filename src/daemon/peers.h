@@ -26,12 +26,13 @@
 #include <systemd/sd-event.h>
 
 #include "base/list.h"
+#include "daemon/outbox.h"
 #include "wire/wire.h"
 
 #define PEERS_MAX       4096
 #define PEER_QUEUE_MAX  ((size_t)4 << 20)
 #define PEERS_QUEUE_MAX ((size_t)32 << 20)
-#define PEER_FDS_MAX    4
+#define PEER_FDS_MAX    OUTBOX_FDS_MAX
 
 struct peers;
 struct process;
@@ -49,8 +50,7 @@ struct peer {
 	bool is_doomed;
 	bool is_closing; /* close when the queue is empty */
 	bool is_held;    /* a request is being answered: read no further one */
-	struct list queue;
-	size_t queue_bytes;
+	struct outbox outbox;
 
 	/* what the connection turned out to be; owned by programs.c and jobs.c */
 	struct process *process;

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/paths.h"
 #include "base/size.h"
 #include "base/str.h"
@@ -95,8 +96,7 @@ static int prepare_file(struct store *s, struct err *err)
 	if (!exec(s, settings_sql) ||
 	    sqlite3_exec(s->db, "PRAGMA user_version", text_callback, version, NULL) != SQLITE_OK)
 		goto failed;
-	v = strtoull(version, NULL, 10);
-	if (v > STORE_SCHEMA)
+	if (parse_u64(version, 0, UINT32_MAX, &v, NULL) < 0 || v > STORE_SCHEMA)
 		return err_set(err, -EPROTONOSUPPORT,
 			       "it was written by a newer allot (schema %s, this one knows %d)",
 			       version, STORE_SCHEMA);
