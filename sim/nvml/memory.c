@@ -44,9 +44,8 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 		return r;
 	if (!memory)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	r = sim_nvml_version(memory->version, NVML_MEMORY_V2);
-	if (r)
-		return r;
+	if (memory->version != NVML_MEMORY_V2) /* measured: driver 580.159, conform */
+		return NVML_ERROR_FUNCTION_NOT_FOUND;
 	sim_state_memory(sim_nvml.state, device->index, &m);
 	memory->total = m.total_bytes;
 	memory->reserved = m.reserved_bytes;
@@ -207,7 +206,7 @@ static nvmlReturn_t list(nvmlDevice_t device, enum list_kind kind, unsigned *cou
 	AUTO_FREE struct sim_proc *procs = NULL;
 	unsigned room, n = 0;
 
-	if (!count || (*count && !array))
+	if (!count)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	room = *count;
 	if (kind == LIST_COMPUTE) {
@@ -216,6 +215,8 @@ static nvmlReturn_t list(nvmlDevice_t device, enum list_kind kind, unsigned *cou
 			return NVML_ERROR_MEMORY;
 		n = sim_state_procs(sim_nvml.state, device->index, procs, SIM_PROCS_MAX);
 	}
+	if (n && room && !array) /* of an empty list nobody wants the array: measured */
+		return NVML_ERROR_INVALID_ARGUMENT;
 	*count = n;
 	if (n > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
