@@ -25,7 +25,9 @@ bench: all
 	@tests/bench/run.sh $(BUILD)
 
 install: all
-	DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
+	@ninja -C $(BUILD)
+	DESTDIR=$(abspath $(DESTDIR)) meson install -C $(BUILD) --no-rebuild
 
 clean:
 	rm -rf $(BUILD)

@@ -224,7 +224,7 @@ CUresult library_module(CUlibrary library, CUcontext ctx, CUmodule *ret)
 
 CUresult kernel_function(CUkernel kernel, CUcontext ctx, CUfunction *ret)
 {
-	CUmodule module;
+	CUmodule module = NULL;
 	CUfunction function;
 	CUresult r = library_module(kernel->library, ctx, &module);
 

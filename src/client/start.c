@@ -23,10 +23,12 @@
 
 #define START_MAX_ARGS 64
 #define LOCK_POLL_MS   20
+#define DELETED        " (deleted)" /* as the kernel writes it behind a path */
 
 int daemon_command_default(struct daemon_command *ret, struct err *err)
 {
-	static const char *const candidates[] = { "allotd", "../daemon/allotd", NULL };
+	static const char *const candidates[] = { "allotd", "../../bin/allotd", "../daemon/allotd",
+						  NULL };
 	static const char words[] = "allotd\0--user"; /* root's own, too, is not the service */
 
 	if (paths_beside(candidates, ret->exe, sizeof(ret->exe)) < 0)
@@ -52,6 +54,10 @@ int daemon_command_of_peer(int sock, struct daemon_command *ret)
 	n = readlink(path, cmd.exe, sizeof(cmd.exe) - 1);
 	if (n < 0)
 		return -errno;
+	/* replaced by an upgrade while it ran: the new one stands in its place */
+	if ((size_t)n > sizeof(DELETED) &&
+	    strcmp(cmd.exe + n - (sizeof(DELETED) - 1), DELETED) == 0)
+		cmd.exe[(size_t)n - (sizeof(DELETED) - 1)] = '\0';
 	(void)str_print(path, sizeof(path), "/proc/%d/cmdline", peer.pid);
 	n = fd_read_file(AT_FDCWD, path, cmd.args, sizeof(cmd.args));
 	if (n <= 0)
