@@ -36,3 +36,18 @@ int err_prefix(struct err *err, int code, const char *fmt, ...)
 		       (int)(sizeof(err->text) - sizeof(head) - 3), tail);
 	return code;
 }
+
+int err_append(struct err *err, int code, const char *fmt, ...)
+{
+	va_list ap;
+	size_t len;
+
+	if (!err)
+		return code;
+	err->code = code;
+	len = strnlen(err->text, sizeof(err->text) - 1);
+	va_start(ap, fmt);
+	(void)vsnprintf(err->text + len, sizeof(err->text) - len, fmt, ap); /* cut is fine */
+	va_end(ap);
+	return code;
+}

@@ -19,6 +19,10 @@ struct err {
 /** err_set - fill @err (may be NULL) and return @code, so that `return err_set(...)` reads well */
 int err_set(struct err *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/** err_append - put a text behind that of @err (may be NULL); returns @code */
+int err_append(struct err *err, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /** err_prefix - put "prefix: " in front of the text of @err (may be NULL); returns its code */
 int err_prefix(struct err *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -13,6 +13,18 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 
+void fd_guard_standard(void)
+{
+	int fd;
+
+	/* the lowest free number is taken; a path that allows neither reading nor writing */
+	do
+		fd = open("/", O_PATH | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int fd_write_all(int fd, const void *buf, size_t len)
 {
 	const char *p = buf;

@@ -13,6 +13,15 @@
 
 struct err;
 
+/**
+ * fd_guard_standard - see to it that 0, 1 and 2 are taken, for a main function's first line
+ *
+ * A program started with one of them closed would else get a socket or a file there, and write its
+ * messages into it.  What fills the gap can be neither read nor written usefully (an error tells)
+ * and is close-on-exec: a command started from here finds the descriptor closed, as it was.
+ */
+void fd_guard_standard(void);
+
 /** fd_write_all - the whole buffer; 0 or -errno */
 int fd_write_all(int fd, const void *buf, size_t len);
 

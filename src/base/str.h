@@ -27,7 +27,12 @@ unsigned str_distance(const char *a, const char *b);
 /** str_nearest - the entry of @names (NULL-terminated) nearest to @word, or NULL when none is */
 const char *str_nearest(const char *word, const char *const *names);
 
-/** str_printable - replace control bytes in place by '?': foreign text goes to terminals */
+/**
+ * str_printable - make foreign text fit for terminals and for JSON, in place
+ *
+ * What is no UTF-8 (also a character cut in two), control characters and what changes the direction
+ * of writing become '?' each.  The text may become shorter, never longer.
+ */
 void str_printable(char *s);
 
 #endif

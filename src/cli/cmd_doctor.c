@@ -256,8 +256,7 @@ static int run(int argc, char **argv)
 	check_cgroup(&d);
 	check_preload(&d);
 	if (d.common.output != OUTPUT_TABLE) {
-		if (out_items(d.common.output, "CheckList", d.items) < 0)
-			return WIRE_CODE_FAILED;
+		(void)out_items(d.common.output, "CheckList", d.items, NULL); /* main tells */
 	} else {
 		json_decref(d.items);
 		printf("%u failed, %u warnings\n", d.fails, d.warns);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <pwd.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -34,40 +35,46 @@ static const char *state_name(uint32_t state)
 
 static void user_name(uint32_t uid, char *buf, size_t size)
 {
-	const struct passwd *pw = getpwuid(uid); /* one thread */
+	const struct passwd *pw = uid == UINT32_MAX ? NULL : getpwuid(uid); /* one thread */
 
-	if (pw)
+	if (uid == UINT32_MAX)
+		(void)str_copy(buf, size, "–");
+	else if (pw)
 		(void)str_copy(buf, size, pw->pw_name);
 	else
 		(void)str_print(buf, size, "%u", uid);
 }
 
-static int add_json(struct ps *ps, const struct wire_ps_item *it, const char *user)
+static json_t *as_json(const struct wire_ps_item *it, const char *user)
 {
+	static const uint8_t none[sizeof(it->gpu.bytes)];
+	bool is_job = it->job_id != 0, has_gpu = memcmp(it->gpu.bytes, none, sizeof(none)) != 0;
 	struct fmt_buf uuid;
-	json_t *o = json_pack(
-		"{s:o s:s s:s s:o s:s s:o s:o s:I s:I s:o s:o s:o s:o s:s s:s s:b s:o s:I s:o}",
-		"job", it->job_id ? out_u64(it->job_id) : json_null(), "name", it->name, "user",
-		user, "pid", it->pid ? json_integer(it->pid) : json_null(), "command", it->command,
-		"gpu", json_string(fmt_uuid(&uuid, "GPU-", it->gpu.bytes)), "gpu_index",
-		out_u32(it->gpu_index), "vram_used_bytes", (json_int_t)it->vram_used_bytes,
-		"vram_request_bytes", (json_int_t)it->vram_request_bytes, "vram_limit_bytes",
+	return json_pack(
+		"{s:o s:o s:o s:o s:s s:o s:o s:o s:o s:o s:o s:o s:o s:o s:s s:b s:o s:I s:o}",
+		"job", it->job_id ? out_u64(it->job_id) : json_null(), "name",
+		is_job ? json_string(it->name) : json_null(), "user",
+		it->uid == UINT32_MAX ? json_null() : json_string(user), "pid",
+		it->pid ? json_integer(it->pid) : json_null(), "command", it->command, "gpu",
+		has_gpu ? json_string(fmt_uuid(&uuid, "GPU-", it->gpu.bytes)) : json_null(),
+		"gpu_index", has_gpu ? out_u32(it->gpu_index) : json_null(), "vram_used_bytes",
+		out_u64(it->vram_used_bytes), "vram_request_bytes",
+		is_job ? out_u64(it->vram_request_bytes) : json_null(), "vram_limit_bytes",
 		out_u64(it->vram_limit_bytes), "compute_min_pct", out_pct(it->compute_min_permille),
 		"compute_max_pct", out_pct(it->compute_max_permille), "compute_got_pct",
 		out_pct(it->compute_got_permille), "class",
-		it->job_class < 3 ? class_names[it->job_class] : "?", "state",
-		state_name(it->state), "detached", (it->flags & WIRE_PS_DETACHED) != 0,
+		is_job && it->job_class < 3 ? json_string(class_names[it->job_class]) : json_null(),
+		"state", state_name(it->state), "detached", (it->flags & WIRE_PS_DETACHED) != 0,
 		"drift_bytes",
 		it->drift_bytes == WIRE_UNKNOWN_U64 ? json_null()
 						    : json_integer((json_int_t)it->drift_bytes),
 		"waiting_bytes", (json_int_t)it->waiting_bytes, "reason",
 		it->reason[0] ? json_string(it->reason) : json_null());
-
-	return o && json_array_append_new(ps->items, o) == 0 ? 0 : -ENOMEM;
 }
 
 static int add_row(struct ps *ps, const struct wire_ps_item *it, const char *user)
 {
+	static const uint8_t none[sizeof(it->gpu.bytes)];
 	struct out_row *row = out_row(&ps->table);
 	char(*cell)[OUT_CELL];
 	struct fmt_buf a, b, c;
@@ -78,16 +85,24 @@ static int add_row(struct ps *ps, const struct wire_ps_item *it, const char *use
 	(void)(it->job_id ? str_print(cell[0], OUT_CELL, "%llu", (unsigned long long)it->job_id)
 			  : str_copy(cell[0], OUT_CELL, "–"));
 	(void)str_copy(cell[1], OUT_CELL, user);
-	(void)str_copy(cell[2], OUT_CELL, it->name);
+	(void)str_copy(cell[2], OUT_CELL, it->job_id ? it->name : "–");
 	(void)(it->pid ? str_print(cell[3], OUT_CELL, "%d", it->pid)
 		       : str_copy(cell[3], OUT_CELL, "–"));
-	(void)str_print(cell[4], OUT_CELL, "%u", it->gpu_index);
-	(void)str_copy(cell[5], OUT_CELL, fmt_size(&a, it->vram_used_bytes));
-	(void)str_print(cell[6], OUT_CELL, "%s:%s",
-			it->vram_request_bytes ? fmt_size(&b, it->vram_request_bytes) : "–",
-			it->vram_limit_bytes == WIRE_UNKNOWN_U64
-				? "card"
-				: fmt_size(&c, it->vram_limit_bytes));
+	if (memcmp(it->gpu.bytes, none, sizeof(none)) == 0)
+		(void)str_copy(cell[4], OUT_CELL, "–");
+	else
+		(void)str_print(cell[4], OUT_CELL, "%u", it->gpu_index);
+	(void)str_copy(cell[5], OUT_CELL,
+		       it->vram_used_bytes == WIRE_UNKNOWN_U64 ? "–"
+							       : fmt_size(&a, it->vram_used_bytes));
+	if (!it->job_id)
+		(void)str_copy(cell[6], OUT_CELL, "–");
+	else
+		(void)str_print(cell[6], OUT_CELL, "%s:%s",
+				it->vram_request_bytes ? fmt_size(&b, it->vram_request_bytes) : "–",
+				it->vram_limit_bytes == WIRE_UNKNOWN_U64
+					? "card"
+					: fmt_size(&c, it->vram_limit_bytes));
 	(void)str_print(cell[7], OUT_CELL, "%s%s", state_name(it->state),
 			it->flags & WIRE_PS_ENDING     ? ", ending"
 			: it->flags & WIRE_PS_DETACHED ? ", detached"
@@ -112,7 +127,9 @@ static int on_item(const void *item, void *arg)
 	str_printable(it.command);
 	str_printable(it.reason);
 	user_name(it.uid, user, sizeof(user));
-	return ps->common.output == OUTPUT_TABLE ? add_row(ps, &it, user) : add_json(ps, &it, user);
+	if (ps->common.output == OUTPUT_TABLE)
+		return add_row(ps, &it, user);
+	return json_array_append_new(ps->items, as_json(&it, user)) == 0 ? 0 : -ENOMEM;
 }
 
 static int run(int argc, char **argv)
@@ -145,7 +162,9 @@ static int run(int argc, char **argv)
 		out_table_print(&ps.table, stdout);
 		json_decref(ps.items);
 	} else {
-		r = out_items(ps.common.output, "ProcessList", ps.items) < 0 ? WIRE_CODE_FAILED : 0;
+		static const struct wire_ps_item none;
+
+		r = out_items(ps.common.output, "ProcessList", ps.items, as_json(&none, ""));
 	}
 	client_fini(&c);
 	return r;

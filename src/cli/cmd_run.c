@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "client/find.h"
 #include "client/start.h"
 
+#define EXIT_NOT_PERMITTED  4
 #define EXIT_REFUSED        125
 #define EXIT_CANNOT_EXECUTE 126
 #define EXIT_NOT_FOUND      127
@@ -61,16 +63,25 @@ struct paths {
 	char cuda[PATHS_MAX], nvml[PATHS_MAX], keeper[PATHS_MAX];
 };
 
+/* what the options say; the environment fills in what they left out */
+struct asked {
+	struct wire_run m;
+	bool vram, class;
+};
+
 static int on_option(int id, const char *value, void *arg, struct err *err)
 {
-	struct wire_run *m = arg;
+	struct asked *given = arg;
+	struct wire_run *m = &given->m;
 	uint64_t n;
 	int r = 0;
 
 	switch (id) {
 	case OPT_VRAM:
+		given->vram = true;
 		return run_request_vram(m, value, err);
 	case OPT_CLASS:
+		given->class = true;
 		return run_request_class(m, value, err);
 	case OPT_WHEN_FULL:
 		return run_request_when_full(m, value, err);
@@ -78,7 +89,7 @@ static int on_option(int id, const char *value, void *arg, struct err *err)
 		return run_request_fail_policy(m, value, err);
 	case OPT_GPU:
 		if (!*value || !str_copy(m->gpu, sizeof(m->gpu), value))
-			r = err_set(err, -EINVAL, "--gpu '%.40s' names no GPU", value);
+			r = err_set(err, -EINVAL, "'%.40s' names no GPU", value);
 		return r;
 	case OPT_GPUS:
 		r = parse_u64(value, 1, WIRE_MAX_GPUS, &n, err);
@@ -87,7 +98,8 @@ static int on_option(int id, const char *value, void *arg, struct err *err)
 		return r;
 	case OPT_NAME:
 		if (!*value || !str_copy(m->name, sizeof(m->name), value))
-			r = err_set(err, -EINVAL, "a name has 1 to %d bytes", WIRE_NAME_MAX - 1);
+			r = err_set(err, -EINVAL, "'%.70s' is no name of 1 to %d bytes", value,
+				    WIRE_NAME_MAX - 1);
 		return r;
 	case OPT_IMMEDIATE:
 		m->admit_wait_ns = 0;
@@ -131,23 +143,32 @@ static int find_parts(struct paths *p)
 static int find_command(const char *word, char *path, size_t size)
 {
 	const char *search = getenv("PATH");
+	char lost[PATHS_MAX];
 	int found = ENOENT;
+	struct stat st;
 
 	if (strchr(word, '/')) {
 		if (!str_copy(path, size, word))
 			found = ENAMETOOLONG;
 		else
-			found = access(word, X_OK) == 0 ? 0 : errno;
+			found = stat(word, &st) < 0      ? errno
+				: S_ISDIR(st.st_mode)    ? EISDIR
+				: access(word, X_OK) < 0 ? errno
+							 : 0;
 	} else {
 		for (const char *p = search ? search : "/bin:/usr/bin"; found && *p;) {
 			size_t len = strcspn(p, ":");
-			struct stat st;
 
 			if (str_print(path, size, "%.*s%s%s", (int)len, p, len ? "/" : "", word) &&
 			    stat(path, &st) == 0 && S_ISREG(st.st_mode))
 				found = access(path, X_OK) == 0 ? 0 : EACCES;
 			p += len + (p[len] == ':');
 		}
+	}
+	if (found == 0 && program_lost_interpreter(path, lost, sizeof(lost))) {
+		complain("run", "cannot execute '%s': its interpreter '%s' is not there", word,
+			 lost);
+		return EXIT_CANNOT_EXECUTE;
 	}
 	if (found == 0)
 		return 0;
@@ -241,7 +262,7 @@ static int get_lease(const struct common *common, const struct wire_run *m,
 		r = reach_daemon(common, place, &err);
 		if (r < 0) {
 			complain("run", "%s", err.text);
-			return EXIT_REFUSED;
+			return r == -EACCES || r == -EPERM ? EXIT_NOT_PERMITTED : EXIT_REFUSED;
 		}
 		client_init(&c, r);
 		r = await_admission(&c, m, since, ret);
@@ -364,18 +385,18 @@ static int run(int argc, char **argv)
 	struct wire_admitted lease;
 	struct client_place place;
 	struct paths paths;
-	struct wire_run m;
+	struct asked asked = { 0 };
 	struct err err = { 0 };
 	int sock = -1, r;
 
-	run_request_init(&m);
-	if (run_request_env(&m, &err) < 0) {
+	run_request_init(&asked.m);
+	r = opts_parse(&cmd_run, argc, argv, &common, on_option, &asked);
+	if (r < 0)
+		return opts_exit(r, EXIT_REFUSED);
+	if (run_request_env(&asked.m, asked.vram, asked.class, &err) < 0) {
 		complain("run", "%s", err.text);
 		return EXIT_REFUSED;
 	}
-	r = opts_parse(&cmd_run, argc, argv, &common, on_option, &m);
-	if (r < 0)
-		return opts_exit(r, EXIT_REFUSED);
 	argv += r;
 	if (!*argv) {
 		complain("run", "no command: as in 'allot run --vram 8G -- python train.py'");
@@ -397,8 +418,8 @@ static int run(int argc, char **argv)
 			 "'%s' changes its user: its limit is only watched through NVML, not "
 			 "enforced",
 			 argv[0]);
-	run_request_command(&m, argv);
-	r = get_lease(&common, &m, &place, &lease, &sock);
+	run_request_command(&asked.m, argv);
+	r = get_lease(&common, &asked.m, &place, &lease, &sock);
 	return r ? r : become_keeper(&paths, &place, &lease, sock, argv);
 }
 

@@ -6,11 +6,31 @@
 #include "base/err.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "cli/run_request.h"
 #include "cli/session.h"
 #include "wire/wire.h"
 
 static const struct opt opts[] = { OPT_COMMON };
 static const char *const keys[] = { "vram", "class", "when-full", "name", NULL };
+
+/* as `run` reads it, so that a bad word late in the line changes nothing before */
+static int check_value(const struct wire_set *m, struct err *err)
+{
+	struct wire_run scratch;
+	int r = 0;
+
+	run_request_init(&scratch);
+	if (strcmp(m->key, "vram") == 0)
+		r = run_request_vram(&scratch, m->value, err);
+	else if (strcmp(m->key, "class") == 0)
+		r = run_request_class(&scratch, m->value, err);
+	else if (strcmp(m->key, "when-full") == 0)
+		r = run_request_when_full(&scratch, m->value, err);
+	else if (!m->value[0] || strlen(m->value) >= WIRE_NAME_MAX)
+		r = err_set(err, -EINVAL, "'%.70s' is no name of 1 to %d bytes", m->value,
+			    WIRE_NAME_MAX - 1);
+	return r < 0 ? err_prefix(err, r, "%s", m->key) : 0;
+}
 
 static int split(const char *word, struct wire_set *m, struct err *err)
 {
@@ -25,7 +45,7 @@ static int split(const char *word, struct wire_set *m, struct err *err)
 		return err_set(err, -EINVAL, "the value of '%s' is too long", m->key);
 	near = str_nearest(m->key, keys);
 	if (near && strcmp(near, m->key) == 0)
-		return 0;
+		return check_value(m, err);
 	return near ? err_set(err, -EINVAL, "unknown key '%s': did you mean '%s'?", m->key, near)
 		    : err_set(err, -EINVAL, "unknown key '%s' (vram, class, when-full, name)",
 			      m->key);

@@ -35,10 +35,10 @@ static json_t *job_array(const struct wire_status_item *it)
 	return jobs;
 }
 
-static int add_json(struct status *s, const struct wire_status_item *it)
+static json_t *as_json(const struct wire_status_item *it)
 {
 	struct fmt_buf uuid;
-	json_t *o = json_pack(
+	return json_pack(
 		"{s:s s:i s:s s:s s:o s:o s:o s:o s:o s:o s:o s:o s:o s:o s:o s:o s:o s:I s:b s:I}",
 		"gpu", fmt_uuid(&uuid, "GPU-", it->gpu.bytes), "gpu_index", it->gpu_index, "model",
 		it->model, "pci_bus_id", it->pci_bus_id, "vram_total_bytes",
@@ -54,8 +54,6 @@ static int add_json(struct status *s, const struct wire_status_item *it)
 		"jobs", job_array(it), "waiting", (json_int_t)it->waiting, "stale",
 		(it->flags & (WIRE_STATUS_STALE | WIRE_STATUS_LOST)) != 0, "vram_drift_bytes",
 		(json_int_t)it->vram_drift_bytes);
-
-	return o && json_array_append_new(s->items, o) == 0 ? 0 : -ENOMEM;
 }
 
 /* a figure with its unit, or a dash */
@@ -98,7 +96,7 @@ static int on_item(const void *item, void *arg)
 	s->burst += it.vram_burst_bytes;
 	s->waiting += it.waiting;
 	if (s->common.output != OUTPUT_TABLE)
-		return add_json(s, &it);
+		return json_array_append_new(s->items, as_json(&it)) == 0 ? 0 : -ENOMEM;
 	print_gpu(&it);
 	return 0;
 }
@@ -141,7 +139,9 @@ static int run(int argc, char **argv)
 		print_total(&s);
 		json_decref(s.items);
 	} else {
-		r = out_items(s.common.output, "GPUList", s.items) < 0 ? WIRE_CODE_FAILED : 0;
+		static const struct wire_status_item none;
+
+		r = out_items(s.common.output, "GPUList", s.items, as_json(&none));
 	}
 	client_fini(&c);
 	return r;

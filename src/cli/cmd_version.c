@@ -42,9 +42,7 @@ static int run(int argc, char **argv)
 			known && info.driver_version[0] ? json_string(info.driver_version)
 							: json_null());
 
-		return o && out_items(common.output, "Version", json_pack("[o]", o)) == 0
-			       ? 0
-			       : WIRE_CODE_FAILED;
+		return out_items(common.output, "Version", json_pack("[o]", o), NULL);
 	}
 	printf("allot %s, protocol %d\n", ALLOT_VERSION, WIRE_VERSION);
 	if (known)

@@ -26,7 +26,9 @@ void complain(const char *verb, const char *fmt, ...)
 	va_end(ap);
 	if (n > 0)
 		len += (size_t)n < sizeof(line) - len - 1 ? (size_t)n : sizeof(line) - len - 2;
+	line[len] = '\0';
 	str_printable(line); /* words of others may stand in it */
+	len = strlen(line);
 	line[len++] = '\n';
 	(void)fd_write_all(STDERR_FILENO, line, len); /* nowhere left to complain */
 }
@@ -74,8 +76,17 @@ static void complain_option(const struct cmd *cmd, int argc, char **argv, bool n
 	}
 	(void)argc;
 	if (str_starts_with(word, "--")) {
+		unsigned begins = 0;
+
 		(void)str_copy(bare, sizeof(bare), word + 2);
 		bare[strcspn(bare, "=")] = '\0';
+		for (unsigned i = 0; i < n; i++)
+			begins += str_starts_with(names[i], bare);
+		if (begins > 1) {
+			complain(cmd->name, "option '%s' may be one of %u: write it out", word,
+				 begins);
+			return;
+		}
 		near = str_nearest(bare, names);
 		for (const struct opt *o = cmd->opts; o->name; o++) {
 			if (strcmp(o->name, bare) == 0 && !o->arg) {
@@ -107,6 +118,8 @@ static int on_common(int id, const char *value, struct common *common, struct er
 {
 	switch (id) {
 	case OPT_ID_SOCKET:
+		if (!*value)
+			return err_set(err, -EINVAL, "'' is no path");
 		common->socket = value;
 		return 0;
 	case OPT_ID_OUTPUT:
@@ -117,6 +130,15 @@ static int on_common(int id, const char *value, struct common *common, struct er
 	default:
 		return -ENOENT;
 	}
+}
+
+static const char *name_of(const struct cmd *cmd, int id)
+{
+	const struct opt *o = cmd->opts;
+
+	while (o->name && o->id != id)
+		o++;
+	return o->name ? o->name : "";
 }
 
 int opts_parse(const struct cmd *cmd, int argc, char **argv, struct common *common,
@@ -161,7 +183,7 @@ int opts_parse(const struct cmd *cmd, int argc, char **argv, struct common *comm
 		if (c == -ENOENT && on)
 			c = on(id, optarg, arg, &err);
 		if (c < 0) {
-			complain(cmd->name, "%s", err.text);
+			complain(cmd->name, "--%s: %s", name_of(cmd, id), err.text);
 			return -EINVAL;
 		}
 	}

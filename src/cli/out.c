@@ -56,25 +56,32 @@ static void csv_value(const json_t *v)
 		csv_cell(text);
 }
 
-static void print_csv(json_t *items)
+static void print_header(json_t *item)
+{
+	const char *key, *sep = "";
+	json_t *v;
+
+	json_object_foreach(item, key, v)
+	{
+		printf("%s%s", sep, key);
+		sep = ",";
+	}
+	putchar('\n');
+}
+
+static void print_csv(json_t *items, json_t *shape)
 {
 	const char *key;
 	json_t *item, *v;
 	size_t i;
 
+	item = json_array_size(items) ? json_array_get(items, 0) : shape;
+	if (item)
+		print_header(item);
 	json_array_foreach(items, i, item)
 	{
 		const char *sep = "";
 
-		if (i == 0) {
-			json_object_foreach(item, key, v)
-			{
-				printf("%s%s", sep, key);
-				sep = ",";
-			}
-			putchar('\n');
-			sep = "";
-		}
 		json_object_foreach(item, key, v)
 		{
 			fputs(sep, stdout);
@@ -85,27 +92,29 @@ static void print_csv(json_t *items)
 	}
 }
 
-int out_items(enum output form, const char *kind, json_t *items)
+int out_items(enum output form, const char *kind, json_t *items, json_t *shape)
 {
 	char now[32];
 	json_t *doc;
-	int r = 0;
 
 	if (form == OUTPUT_CSV) {
-		print_csv(items);
+		print_csv(items, shape);
+		json_decref(shape);
 		json_decref(items);
-		return fflush(stdout) == 0 ? 0 : -errno;
+		return 0;
 	}
+	json_decref(shape);
 	clock_rfc3339(now, sizeof(now));
 	doc = json_pack("{s:s, s:s, s:s, s:o}", "schema", "allot/v1", "kind", kind, "time", now,
 			"items", items);
-	if (!doc)
-		return -ENOMEM;
-	if (json_dumpf(doc, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF ||
-	    fflush(stdout) != 0)
-		r = -EIO;
+	if (!doc) {
+		complain(NULL, "cannot make the JSON of the answer");
+		return WIRE_CODE_FAILED;
+	}
+	(void)json_dumpf(doc, stdout, JSON_INDENT(2));
+	putchar('\n');
 	json_decref(doc);
-	return r;
+	return 0;
 }
 
 struct out_row *out_row(struct out_table *t)

@@ -14,8 +14,13 @@
 
 #include "cli/cmd.h"
 
-/** out_items - print @items (an array of flat objects) as JSON or CSV to stdout; takes it over */
-int out_items(enum output form, const char *kind, json_t *items);
+/**
+ * out_items - print @items (an array of flat objects) as JSON or CSV to stdout; takes it over
+ * @shape: an item that gives CSV its header where there is none; may be NULL; taken over
+ *
+ * Returns the exit status; what could not be written is seen by main, after the last flush.
+ */
+int out_items(enum output form, const char *kind, json_t *items, json_t *shape);
 
 /** out_u64 - a JSON number, or null for WIRE_UNKNOWN_U64 */
 json_t *out_u64(uint64_t v);

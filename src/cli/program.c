@@ -2,6 +2,7 @@
 #include "cli/program.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
 #define ELF_MAX_SEGMENTS 128
 
@@ -44,4 +46,17 @@ enum program_kind program_kind(const char *path)
 	    (st.st_mode & S_ISGID && st.st_mode & S_IXGRP && st.st_gid != getegid()))
 		return PROGRAM_SETUID;
 	return has_interpreter(fd) ? PROGRAM_DYNAMIC : PROGRAM_STATIC;
+}
+
+bool program_lost_interpreter(const char *path, char *ret, size_t size)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	char line[256] = "", *word = line + 2;
+	ssize_t n = fd < 0 ? -1 : pread(fd, line, sizeof(line) - 1, 0);
+
+	if (n < 2 || line[0] != '#' || line[1] != '!')
+		return false;
+	word += strspn(word, " \t");
+	word[strcspn(word, " \t\n")] = '\0';
+	return *word && access(word, F_OK) < 0 && errno == ENOENT && str_copy(ret, size, word);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/run_request.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,21 +84,23 @@ int run_request_fail_policy(struct wire_run *m, const char *value, struct err *e
 /* HAMi's and KAI's form: "8g", "8192m", a bare number is MiB */
 static int foreign_limit(struct wire_run *m, const char *value, struct err *err)
 {
-	char sized[64];
 	size_t len = strlen(value);
+	char sized[64];
+	int r;
 
-	if (len == 0 || len > 32)
-		return err_set(err, -EINVAL, "'%.40s' is no size", value);
-	(void)str_print(sized, sizeof(sized), "%s%s", value,
-			isdigit((unsigned char)value[len - 1]) ? "M" : "");
-	return run_request_vram(m, sized, err);
+	if (len == 0 || len > 32 || strspn(value, "0123456789") != len)
+		return run_request_vram(m, value, err);
+	(void)str_print(sized, sizeof(sized), "%sM", value);
+	r = run_request_vram(m, sized, NULL);
+	return r < 0 ? err_set(err, r, "'%s' is no number of MiB above 0", value) : 0;
 }
 
-int run_request_env(struct wire_run *m, struct err *err)
+int run_request_env(struct wire_run *m, bool has_vram, bool has_class, struct err *err)
 {
-	const char *vram = secure_getenv("ALLOT_VRAM");
-	const char *foreign = secure_getenv("CUDA_DEVICE_MEMORY_LIMIT");
-	const char *class = secure_getenv("ALLOT_CLASS");
+	const char *vram = has_vram ? NULL : secure_getenv("ALLOT_VRAM");
+	const char *foreign = has_vram ? NULL : secure_getenv("CUDA_DEVICE_MEMORY_LIMIT");
+	const char *class = has_class ? NULL : secure_getenv("ALLOT_CLASS");
+	const char *compute = secure_getenv("ALLOT_COMPUTE");
 	int r;
 
 	if (vram && *vram) {
@@ -116,6 +117,11 @@ int run_request_env(struct wire_run *m, struct err *err)
 		if (r < 0)
 			return err_prefix(err, r, "ALLOT_CLASS");
 	}
+	if (compute && *compute)
+		return err_set(err, -ENOTSUP,
+			       "ALLOT_COMPUTE: '%.40s' asks for a share of GPU time, which this "
+			       "version cannot hold: unset it",
+			       compute);
 	return 0;
 }
 

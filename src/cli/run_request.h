@@ -3,10 +3,12 @@
 #define CLI_RUN_REQUEST_H
 
 /*
- * What `allot run` asks for: built from the environment's defaults (ALLOT_VRAM, ALLOT_CLASS,
- * CUDA_DEVICE_MEMORY_LIMIT), then the options.  Whatever cannot be read is an error, never a
- * default.
+ * What `allot run` asks for: built from the options, then from the environment's defaults
+ * (ALLOT_VRAM, ALLOT_CLASS, CUDA_DEVICE_MEMORY_LIMIT) for what they left out.  Whatever cannot be
+ * read is an error, never a default.
  */
+
+#include <stdbool.h>
 
 #include "wire/wire.h"
 
@@ -14,8 +16,12 @@ struct err;
 
 void run_request_init(struct wire_run *m);
 
-/** run_request_env - the environment's defaults; 0 or -errno with the variable named in @err */
-int run_request_env(struct wire_run *m, struct err *err);
+/**
+ * run_request_env - the environment's defaults for what no option has said
+ * @has_vram, @has_class: options that were given; their variables are not even read then
+ * Returns 0, or -errno with the variable named in @err.
+ */
+int run_request_env(struct wire_run *m, bool has_vram, bool has_class, struct err *err);
 
 int run_request_vram(struct wire_run *m, const char *value, struct err *err);
 int run_request_class(struct wire_run *m, const char *value, struct err *err);

@@ -97,6 +97,9 @@ int client_list(struct client *c, unsigned type, const void *payload, unsigned i
 		if ((unsigned)r != item_type)
 			return unexpected((unsigned)r, err);
 		r = each(c->in.msg.payload, arg);
+		if (r < 0)
+			return err_set(err, r, "cannot show what allotd answered: %s",
+				       strerror(-r));
 	}
 	return r;
 }

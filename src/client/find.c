@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/paths.h"
 #include "base/str.h"
@@ -36,14 +38,46 @@ int client_find(const char *explicit_socket, struct client_place *ret, struct er
 	return 0;
 }
 
+/*
+ * Nobody may play allotd to us: behind the machine's socket stands root, behind a user's own stands
+ * that user.  (A folder in /tmp can be made by anybody before us.)  A socket that was named may be
+ * anybody's: whoever names it vouches for it.
+ */
+static int check_owner(const struct client_place *place, int fd, struct err *err)
+{
+	uid_t wanted = place->is_system ? 0 : geteuid();
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	if (place->is_explicit && !place->is_system)
+		return 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return err_set(err, -errno, "cannot tell who listens on '%s': %s", place->socket,
+			       strerror(errno));
+	if (peer.uid == wanted)
+		return 0;
+	return err_set(err, -EPERM,
+		       "uid %u listens on '%s', not uid %u: not spoken to. Remove what stands "
+		       "there, or set XDG_RUNTIME_DIR to a folder of your own",
+		       peer.uid, place->socket, wanted);
+}
+
 int client_connect_place(const struct client_place *place, struct err *err)
 {
-	int fd = packet_connect(place->socket);
+	AUTO_FD int fd = packet_connect(place->socket);
+	int r;
 
 	switch (fd) {
 	case -ENOENT:
+	case -ENOTDIR:
 	case -ECONNREFUSED:
-		return err_set(err, fd,
+		r = fd == -ENOTDIR ? -ENOENT : fd;
+		if (place->is_explicit || place->is_system)
+			return err_set(err, r,
+				       "no allotd listens on '%s': start it with 'allotd%s%s'",
+				       place->socket, place->is_system ? "" : " --socket ",
+				       place->is_system ? "" : place->socket);
+		return err_set(err, r,
 			       "no allotd listens on '%s': start it with 'allotd' or use "
 			       "'allot run', which starts one",
 			       place->socket);
@@ -57,6 +91,7 @@ int client_connect_place(const struct client_place *place, struct err *err)
 		if (fd < 0)
 			return err_set(err, fd, "cannot connect to '%s': %s", place->socket,
 				       strerror(-fd));
-		return fd;
+		r = check_owner(place, fd, err);
+		return r < 0 ? r : TAKE_FD(fd);
 	}
 }

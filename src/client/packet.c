@@ -2,6 +2,7 @@
 #include "client/packet.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,6 +18,27 @@ union fd_control {
 	struct cmsghdr align;
 	char buf[CMSG_SPACE(sizeof(int) * PACKET_MAX_FDS)];
 };
+
+/*
+ * A program with a closed stdin, stdout or stderr would get our descriptors there, and write its
+ * own output into them.
+ */
+static int above_standard(int fd)
+{
+	int higher;
+
+	if (fd > STDERR_FILENO)
+		return fd;
+	higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (higher < 0) {
+		int e = -errno;
+
+		close(fd);
+		return e;
+	}
+	close(fd);
+	return higher;
+}
 
 int packet_send(int sock, unsigned type, uint32_t request_id, const void *payload, int fd)
 {
@@ -79,6 +101,9 @@ static void take_fds(struct msghdr *mh, struct packet *ret)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			fd = above_standard(fd);
+			if (fd < 0)
+				continue; /* no room: as if it had been lost on the way */
 			if (ret->n_fds < PACKET_MAX_FDS)
 				ret->fds[ret->n_fds++] = fd;
 			else
@@ -140,6 +165,9 @@ int packet_connect(const char *path)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
+	fd = above_standard(fd);
+	if (fd < 0)
+		return fd;
 	while (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
 		if (errno != EINTR)
 			return -errno;

@@ -157,12 +157,16 @@ int daemon_start(const struct daemon_command *cmd, const char *socket, uint64_t 
 	char path[160], folder[160];
 	AUTO_FD int lock = -1;
 	char *slash;
+	int r;
 
 	(void)str_copy(folder, sizeof(folder), socket);
 	slash = strrchr(folder, '/');
 	if (slash) {
 		*slash = '\0';
-		(void)fd_mkdir_private(folder, NULL); /* the open below tells what is wrong */
+		r = fd_mkdir_private(folder, err);
+		/* one that is not ours alone: allotd decides, it knows whether it was named */
+		if (r < 0 && r != -EPERM)
+			return err_append(err, r, ": set XDG_RUNTIME_DIR to a folder of your own");
 	}
 	(void)str_print(path, sizeof(path), "%s.start", socket);
 	lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

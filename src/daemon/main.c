@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/paths.h"
@@ -232,6 +233,7 @@ int main(int argc, char **argv)
 	struct command_line c;
 	int report_fd = -1;
 
+	fd_guard_standard();
 	log_setup("allotd", LOG_LEVEL_INFO);
 	(void)mallopt(M_ARENA_MAX, 1); /* one thread */
 	(void)mallopt(M_TRIM_THRESHOLD, 128 * 1024);

@@ -5,6 +5,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -20,6 +23,26 @@
 #define LINK_LAST_TRY_NS  (2 * NS_PER_S)
 #define LINK_START_NS     (5 * NS_PER_S)
 #define LINK_ANSWER_NS    (2 * NS_PER_S)
+#define LINK_SEND_US      500000
+
+/* it is to outlive this job's tree, also when it hangs below it */
+static void note_daemon(struct link *l)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	if (getsockopt(l->sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.pid > 0)
+		l->daemon = (struct tree_spared){ peer.pid, tree_start_time(peer.pid) };
+}
+
+/* a stopped allotd does not read; what cannot be sent in time counts as a lost connection */
+static void set_send_limit(int sock)
+{
+	const struct timeval limit = { .tv_usec = LINK_SEND_US };
+
+	(void)setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &limit,
+			 sizeof(limit)); /* blocks, at worst */
+}
 
 int link_init(struct link *l, int sock, const char *socket, uint64_t job_id)
 {
@@ -31,6 +54,8 @@ int link_init(struct link *l, int sock, const char *socket, uint64_t job_id)
 	if (client_find(socket, &place, NULL) < 0)
 		return -ENAMETOOLONG;
 	(void)str_copy(l->socket, sizeof(l->socket), place.socket);
+	note_daemon(l);
+	set_send_limit(sock);
 	l->may_start = !place.is_system && daemon_command_of_peer(sock, &l->command) == 0;
 	return 0;
 }
@@ -51,6 +76,7 @@ static void lost(struct link *l, uint64_t now_ns)
 {
 	close(l->sock);
 	l->sock = -1;
+	l->resume_end_ns = 0;
 	l->tries = 0;
 	l->next_try_ns = now_ns + LINK_FIRST_TRY_NS;
 }
@@ -84,9 +110,11 @@ static void drop_page(struct link *l, uint64_t process)
 	}
 }
 
-static void handle(struct link *l)
+/* false: the connection is of no use */
+static bool handle(struct link *l)
 {
 	const struct wire_message *m = &l->in.msg;
+	bool is_refused = false;
 
 	if (m->type == WIRE_KEEP && l->in.n_fds == 1) {
 		const struct wire_keep *k = m->payload;
@@ -102,10 +130,30 @@ static void handle(struct link *l)
 		l->signal =
 			s->signal > 0 && s->signal < (uint32_t)SIGRTMAX ? (int)s->signal : SIGTERM;
 		l->signal_grace_ns = s->grace_ns;
+	} else if (m->type == WIRE_OK) {
+		l->resume_end_ns = 0;
+		l->tries = 0;
 	} else if (m->type == WIRE_ERROR) {
 		log_warn("%s", ((const struct wire_error *)m->payload)->text);
+		is_refused = l->resume_end_ns != 0;
 	}
 	packet_close_fds(&l->in);
+	return !is_refused;
+}
+
+/* not this time: again later, and later each time */
+static void put_off(struct link *l)
+{
+	uint64_t pause = LINK_FIRST_TRY_NS;
+
+	if (l->sock >= 0)
+		close(l->sock);
+	l->sock = -1;
+	l->resume_end_ns = 0;
+	for (unsigned i = 0; i < l->tries && pause < LINK_LAST_TRY_NS; i++)
+		pause *= 2;
+	l->tries++;
+	l->next_try_ns = clock_now_ns() + size_min(pause, LINK_LAST_TRY_NS);
 }
 
 void link_read(struct link *l, uint64_t now_ns)
@@ -116,19 +164,18 @@ void link_read(struct link *l, uint64_t now_ns)
 
 		if (r == -ETIMEDOUT)
 			return;
-		if (r == 0)
-			handle(l);
-		else
+		if (r < 0)
 			lost(l, now_ns);
+		else if (!handle(l))
+			put_off(l);
 	}
 }
 
-/* "I am the keeper of this job, and these are the pages of its processes" */
+/* "I am the keeper of this job, and these are the pages of its processes"; link_read sees OK */
 static int resume(struct link *l)
 {
 	struct wire_resume m = { .job_id = l->job_id, .n_pages = l->n_pages };
 	struct wire_end end = { .count = l->n_pages };
-	struct err err;
 	int r = packet_send(l->sock, WIRE_RESUME, 1, &m, -1);
 
 	for (unsigned i = 0; r == 0 && i < l->n_pages; i++) {
@@ -138,48 +185,71 @@ static int resume(struct link *l)
 	}
 	if (r == 0)
 		r = packet_send(l->sock, WIRE_END, 1, &end, -1);
-	/* what comes before the answer (KEEP, SIGNAL) counts too */
-	while (r == 0) {
-		r = packet_recv(l->sock, LINK_ANSWER_NS, &l->in, &err);
-		if (r < 0 || l->in.msg.type == WIRE_OK)
-			break;
-		if (l->in.msg.type == WIRE_ERROR)
-			r = -EREMOTEIO;
-		handle(l);
-	}
 	return r;
+}
+
+/* waits in a child for as long as the start takes */
+static void begin_start(struct link *l)
+{
+	struct err err = { 0 };
+
+	l->starter = fork();
+	if (l->starter == 0) {
+		/* allotd puts itself into the background: it then hangs below us, not beside us */
+		(void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* else a cancel right now takes it along */
+		if (daemon_start(&l->command, l->socket, LINK_START_NS, &err) == 0)
+			_exit(0);
+		if (l->tries == 0)
+			log_warn("allotd died and does not start again: %s", err.text);
+		_exit(1);
+	}
+	if (l->starter < 0) {
+		l->starter = 0;
+		put_off(l);
+	}
+}
+
+bool link_reaped(struct link *l, pid_t pid, int status)
+{
+	if (pid != l->starter)
+		return false;
+	l->starter = 0;
+	if (status == 0)
+		l->next_try_ns = 0;
+	else
+		put_off(l);
+	return true;
 }
 
 uint64_t link_tick(struct link *l, uint64_t now_ns)
 {
-	uint64_t pause = LINK_FIRST_TRY_NS;
-	struct err err;
-	int r;
+	bool was_started;
 
+	if (l->sock >= 0 && l->resume_end_ns && now_ns >= l->resume_end_ns)
+		put_off(l);
 	if (l->sock >= 0)
-		return UINT64_MAX;
+		return l->resume_end_ns ? l->resume_end_ns : UINT64_MAX;
+	if (l->starter)
+		return UINT64_MAX; /* its end wakes us */
 	if (now_ns < l->next_try_ns)
 		return l->next_try_ns;
+	was_started = l->next_try_ns == 0;
 	l->sock = packet_connect(l->socket);
-	if (l->sock < 0 && l->may_start) {
-		r = daemon_start(&l->command, l->socket, LINK_START_NS, &err);
-		if (r < 0 && l->tries == 0)
-			log_warn("allotd died and does not start again: %s", err.text);
-		if (r == 0)
-			l->sock = packet_connect(l->socket);
+	if (l->sock < 0) {
+		if (l->may_start && !was_started)
+			begin_start(l);
+		else
+			put_off(l);
+		return l->starter ? UINT64_MAX : l->next_try_ns;
 	}
-	if (l->sock >= 0) {
-		r = resume(l);
-		if (r == 0)
-			return UINT64_MAX;
-		close(l->sock);
-		l->sock = -1;
+	note_daemon(l);
+	set_send_limit(l->sock);
+	if (resume(l) < 0) {
+		put_off(l);
+		return l->next_try_ns;
 	}
-	for (unsigned i = 0; i < l->tries && pause < LINK_LAST_TRY_NS; i++)
-		pause *= 2;
-	l->tries++;
-	l->next_try_ns = clock_now_ns() + size_min(pause, LINK_LAST_TRY_NS);
-	return l->next_try_ns;
+	l->resume_end_ns = clock_now_ns() + LINK_ANSWER_NS;
+	return l->resume_end_ns;
 }
 
 void link_started(struct link *l, pid_t pid)

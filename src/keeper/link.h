@@ -6,7 +6,10 @@
  * The keeper's connection to allotd.  It outlives the daemon: the keeper holds the credit pages of
  * its job's processes and gives them back to the next allotd; a user's own daemon that died is
  * started again with the words it was started with, by whichever keeper gets the lock.  The
- * command never notices.  One thread, never blocks longer than a start of the daemon takes.
+ * command never notices.
+ *
+ * One thread, and no call blocks: the start is waited for by a child (the starter), the answer to
+ * RESUME comes by link_read.  So the command's end is passed on at once, whatever allotd does.
  */
 
 #include <stdbool.h>
@@ -15,6 +18,7 @@
 
 #include "client/packet.h"
 #include "client/start.h"
+#include "keeper/tree.h"
 
 struct link_page {
 	uint64_t process;
@@ -31,6 +35,9 @@ struct link {
 	struct daemon_command command;
 	uint64_t next_try_ns;
 	unsigned tries;
+	uint64_t resume_end_ns;    /* RESUME was sent, its answer is due then; 0: nothing is due */
+	pid_t starter;             /* the child that starts allotd; 0: none */
+	struct tree_spared daemon; /* the allotd of the last connection */
 	/* what allotd asked for, until taken */
 	int signal; /* 0: nothing */
 	uint64_t signal_grace_ns;
@@ -46,6 +53,9 @@ void link_read(struct link *l, uint64_t now_ns);
 
 /** link_tick - while allotd is away: look for it, start it, come back; returns the next look */
 uint64_t link_tick(struct link *l, uint64_t now_ns);
+
+/** link_reaped - a child has ended: was it the starter? */
+bool link_reaped(struct link *l, pid_t pid, int status);
 
 void link_started(struct link *l, pid_t pid);
 void link_ended(struct link *l, int status);

@@ -26,6 +26,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/size.h"
@@ -108,12 +109,20 @@ static int start_command(struct keeper *k)
 	return code == ENOENT || code == ENOTDIR ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
 }
 
+/* the job's processes: what hangs below us, allotd and who starts it left out */
+static struct tree tree_of(const struct keeper *k)
+{
+	return (struct tree){ .root = getpid(),
+			      .spared = { k->link.daemon, { .pid = k->link.starter } } };
+}
+
 static void begin_end(struct keeper *k, int sig, uint64_t grace_ns)
 {
 	uint64_t end = size_sat_add(clock_now_ns(), grace_ns);
+	struct tree tree = tree_of(k);
 
-	(void)tree_signal(getpid(), SIGCONT, NULL); /* a stopped process hears nothing */
-	(void)tree_signal(getpid(), sig, NULL);
+	(void)tree_signal(&tree, SIGCONT, NULL); /* a stopped process hears nothing */
+	(void)tree_signal(&tree, sig, NULL);
 	/* asked twice: the shorter grace counts */
 	k->phase_end_ns = k->phase == PHASE_RUNNING ? end : size_min(k->phase_end_ns, end);
 	if (k->phase == PHASE_RUNNING)
@@ -126,7 +135,7 @@ static void reap(struct keeper *k)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (pid != k->command)
+		if (link_reaped(&k->link, pid, status) || pid != k->command)
 			continue;
 		k->ended = true;
 		k->status = status;
@@ -150,17 +159,27 @@ static void on_signals(struct keeper *k)
 	}
 }
 
-/* is the whole tree gone? */
+/* is the whole tree gone, or is what is left out of our reach? */
 static bool is_finished(struct keeper *k, uint64_t now_ns)
 {
-	if (k->ended && k->phase == PHASE_RUNNING && tree_signal(getpid(), 0, NULL) > 0)
+	struct tree tree = tree_of(k);
+	unsigned denied = 0;
+	int n;
+
+	if (k->ended && k->phase == PHASE_RUNNING && tree_signal(&tree, 0, NULL) > 0)
 		begin_end(k, SIGTERM, LEFTOVER_GRACE_NS);
 	if (k->phase == PHASE_ENDING && now_ns >= k->phase_end_ns)
 		k->phase = PHASE_KILLING;
 	if (k->phase == PHASE_KILLING)
-		(void)tree_kill(getpid());
+		(void)tree_kill(&tree, NULL);
 	reap(k);
-	return k->ended && tree_signal(getpid(), 0, NULL) <= 0;
+	n = tree_signal(&tree, 0, &denied);
+	if (!k->ended || n <= 0 || k->phase != PHASE_KILLING || (unsigned)n > denied)
+		return k->ended && n <= 0;
+	/* they run as somebody else (sudo, a setuid program) and end when they like */
+	log_warn("%u processes of another user are left running: they cannot be ended from here",
+		 denied);
+	return true;
 }
 
 static void watch(struct keeper *k)
@@ -252,7 +271,8 @@ int main(int argc, char **argv)
 	struct arguments a = { 0 };
 	int r;
 
-	log_setup("allot", LOG_LEVEL_WARN);
+	fd_guard_standard();
+	log_setup("allot run", LOG_LEVEL_WARN);
 	if (!parse_arguments(&k, &a, argc, argv))
 		return EXIT_ALLOT_FAILED;
 	if (fcntl((int)a.fd, F_SETFD, FD_CLOEXEC) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ||

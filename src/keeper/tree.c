@@ -18,11 +18,17 @@
 #include "base/parse.h"
 #include "base/str.h"
 
+enum place {
+	PLACE_UNKNOWN,
+	PLACE_INSIDE,
+	PLACE_OUTSIDE,
+};
+
 struct entry {
 	pid_t pid, parent;
 	uint64_t start; /* clock ticks after boot: with the pid, who it is */
 	char state;
-	bool inside;
+	enum place place;
 };
 
 struct snapshot {
@@ -50,7 +56,7 @@ static bool read_stat(pid_t pid, struct entry *ret)
 	ret->pid = pid;
 	ret->parent = parent;
 	ret->start = start;
-	ret->inside = false;
+	ret->place = PLACE_UNKNOWN;
 	return true;
 }
 
@@ -69,31 +75,53 @@ static int snapshot_add(struct snapshot *s, const struct entry *e)
 	return 0;
 }
 
-/* mark what is below @root, generation after generation */
-static size_t mark(struct snapshot *s, pid_t root)
+static int by_pid(const void *a, const void *b)
 {
-	size_t inside = 0;
-	bool more = true;
+	pid_t x = ((const struct entry *)a)->pid, y = ((const struct entry *)b)->pid;
 
-	while (more) {
-		more = false;
-		for (size_t i = 0; i < s->n; i++) {
-			bool below = s->e[i].parent == root;
-
-			if (s->e[i].inside || s->e[i].pid == root)
-				continue;
-			for (size_t j = 0; j < s->n && !below; j++)
-				below = s->e[j].inside && s->e[j].pid == s->e[i].parent;
-			if (below) {
-				s->e[i].inside = more = true;
-				inside++;
-			}
-		}
-	}
-	return inside;
+	return (x > y) - (x < y);
 }
 
-static int snapshot_take(pid_t root, struct snapshot *s)
+static struct entry *find(const struct snapshot *s, pid_t pid)
+{
+	const struct entry key = { .pid = pid };
+
+	return s->n ? bsearch(&key, s->e, s->n, sizeof(key), by_pid) : NULL;
+}
+
+static bool is_spared(const struct tree *t, const struct entry *e)
+{
+	for (unsigned i = 0; i < TREE_SPARED; i++)
+		if (t->spared[i].pid == e->pid &&
+		    (!t->spared[i].start || t->spared[i].start == e->start))
+			return true;
+	return false;
+}
+
+/* up the chain of parents until one whose place is known, then down again with the answer */
+static void place(struct snapshot *s, const struct tree *t, struct entry *from)
+{
+	enum place answer = PLACE_OUTSIDE;
+	struct entry *e = from;
+
+	/* the table is no picture of one moment: a chain may go round, so count */
+	for (size_t steps = 0; e && steps < s->n; steps++) {
+		if (e->pid == t->root || e->place == PLACE_INSIDE) {
+			answer = PLACE_INSIDE;
+			break;
+		}
+		if (e->place == PLACE_OUTSIDE || is_spared(t, e))
+			break;
+		e = e->parent > 0 ? find(s, e->parent) : NULL;
+	}
+	for (struct entry *i = from; i && i != e && i->place == PLACE_UNKNOWN;
+	     i = find(s, i->parent))
+		i->place = answer;
+	if (e && e->place == PLACE_UNKNOWN)
+		e->place = PLACE_OUTSIDE; /* the root, or a spared one */
+}
+
+static int snapshot_take(const struct tree *t, struct snapshot *s)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *d;
@@ -110,9 +138,14 @@ static int snapshot_take(pid_t root, struct snapshot *s)
 			r = snapshot_add(s, &e);
 	}
 	closedir(proc);
-	if (r == 0)
-		mark(s, root);
-	return r;
+	if (r < 0)
+		return r;
+	if (s->n)
+		qsort(s->e, s->n, sizeof(*s->e), by_pid);
+	for (size_t i = 0; i < s->n; i++)
+		if (s->e[i].place == PLACE_UNKNOWN && s->e[i].pid != t->root)
+			place(s, t, &s->e[i]);
+	return 0;
 }
 
 static int signal_one(const struct entry *e, int sig)
@@ -129,17 +162,24 @@ static int signal_one(const struct entry *e, int sig)
 	return 0;
 }
 
-int tree_signal(pid_t root, int sig, unsigned *ret_denied)
+uint64_t tree_start_time(pid_t pid)
+{
+	struct entry e;
+
+	return read_stat(pid, &e) ? e.start : 0;
+}
+
+int tree_signal(const struct tree *t, int sig, unsigned *ret_denied)
 {
 	struct snapshot s = { 0 };
 	unsigned denied = 0;
-	int n = 0, r = snapshot_take(root, &s);
+	int n = 0, r = snapshot_take(t, &s);
 
 	for (size_t i = 0; r == 0 && i < s.n; i++) {
-		if (!s.e[i].inside || s.e[i].state == 'Z')
+		if (s.e[i].place != PLACE_INSIDE || s.e[i].pid == t->root || s.e[i].state == 'Z')
 			continue;
 		n++;
-		if (sig && signal_one(&s.e[i], sig) == -EPERM)
+		if ((sig || ret_denied) && signal_one(&s.e[i], sig) == -EPERM)
 			denied++;
 	}
 	free(s.e);
@@ -148,10 +188,10 @@ int tree_signal(pid_t root, int sig, unsigned *ret_denied)
 	return r < 0 ? r : n;
 }
 
-int tree_kill(pid_t root)
+int tree_kill(const struct tree *t, unsigned *ret_denied)
 {
 	/* stopped first, so that nothing is born between the look and the kill */
-	int r = tree_signal(root, SIGSTOP, NULL);
+	int r = tree_signal(t, SIGSTOP, NULL);
 
-	return r <= 0 ? r : tree_signal(root, SIGKILL, NULL);
+	return r <= 0 ? r : tree_signal(t, SIGKILL, ret_denied);
 }

@@ -48,6 +48,40 @@ static void foreign_text_cannot_steer_a_terminal(void **state)
 	assert_string_equal(text, "a?[2Jb?c?");
 }
 
+/* one job with such a name made `ps -o json` fail for everybody */
+static void foreign_text_becomes_utf8(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "plain", "plain" },
+		{ "\xc3\xbc \xe5\x90\x8d \xf0\x9f\x98\x80",
+		  "\xc3\xbc \xe5\x90\x8d \xf0\x9f\x98\x80" },
+		{ "\xff\xfe", "??" },
+		{ "cut \xe5\x90", "cut ??" },
+		{ "\xc3", "?" },
+		{ "\xc0\x80", "??" },           /* too long a form */
+		{ "\xed\xa0\x80", "???" },      /* half of a UTF-16 pair */
+		{ "\xf4\x90\x80\x80", "????" }, /* beyond Unicode */
+		{ "C1 \xc2\x9b"
+		  "31m",
+		  "C1 ?31m" },
+		{ "rtl \xe2\x80\xae"
+		  "exe",
+		  "rtl ?exe" },
+		{ "line \xe2\x80\xa8"
+		  "two",
+		  "line ?two" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[64];
+
+		assert_true(str_copy(text, sizeof(text), cases[i][0]));
+		str_printable(text);
+		assert_string_equal(text, cases[i][1]);
+	}
+}
+
 static void errors_carry_their_place(void **state)
 {
 	struct err err;
@@ -89,6 +123,7 @@ int main(void)
 		cmocka_unit_test(copies_are_bounded),
 		cmocka_unit_test(nearest_words),
 		cmocka_unit_test(foreign_text_cannot_steer_a_terminal),
+		cmocka_unit_test(foreign_text_becomes_utf8),
 		cmocka_unit_test(errors_carry_their_place),
 		cmocka_unit_test(lists_survive_half_built_objects),
 	};

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as people and scripts use it: odd words, odd descriptors, odd surroundings."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import tap
+import world
+from world import ALLOT, GIB, alive, until
+
+
+class Words(world.World):
+    def refused(self, *args, code=125, **env):
+        r = self.run_job(*args, '--', 'true', **env)
+        self.assertEqual(r.returncode, code, r.stderr)
+        self.assertEqual(r.stdout, '')
+        self.assertEqual(len(r.stderr.splitlines()), 1, r.stderr)
+        return r.stderr
+
+    def test_a_refusal_names_the_option_and_the_word(self):
+        for option, word in (('--gpus', '17'), ('--gpus', 'x'), ('--vram', '8'), ('--vram', '-5G'), ('--class', 'fast'),
+                             ('--gpu', ''), ('--socket', ''), ('--wait-timeout', '-5s'), ('--when-full', 'wait=0'),
+                             ('--name', 'x' * 64), ('--fail-policy', 'ajar')):
+            said = self.refused(option, word)
+            self.assertIn(option, said)
+            self.assertIn(f"'{word.removeprefix('wait=')}'", said)
+
+    def test_a_beginning_that_fits_two_options_is_said_to(self):
+        self.assertIn('may be one of', self.refused('--w', '5s'))
+
+    def test_flags_stand_above_the_environment(self):
+        r = self.run_job('--vram', '2G', '--', 'sh', '-c', 'echo $ALLOT_VRAM_LIMIT', ALLOT_VRAM='lots',
+                         CUDA_DEVICE_MEMORY_LIMIT='lots')
+        self.assertEqual((r.returncode, r.stdout), (0, f'{2 * GIB}\n'), r.stderr)
+
+    def test_the_foreign_limit(self):
+        for word, limit in (('8g', 8 * GIB), ('8192', 8 * GIB), ('8192m', 8 * GIB)):
+            r = self.run_job('--', 'sh', '-c', 'echo $ALLOT_VRAM_LIMIT', CUDA_DEVICE_MEMORY_LIMIT=word)
+            self.assertEqual(r.stdout, f'{limit}\n', word)
+        for word in ('0', '-1', 'lots', '8q', '12345678901234567890123'):
+            said = self.refused(CUDA_DEVICE_MEMORY_LIMIT=word)
+            self.assertIn(f"CUDA_DEVICE_MEMORY_LIMIT: ", said)
+            self.assertIn(f"'{word}'", said)
+
+    def test_a_share_of_time_is_not_promised_silently(self):
+        self.assertIn("ALLOT_COMPUTE: '50'", self.refused(ALLOT_COMPUTE='50'))
+
+    def test_set_changes_nothing_when_a_later_word_is_bad(self):
+        self.start_job('-J', 'a', '--vram', '2G', '--', 'sleep', '20')
+        job = until(lambda: self.ps('a'))[0]['job']
+        for bad in ('class=fast', 'vram=8', 'when-full=never', 'name='):
+            r = self.cli('set', job, 'vram=1G', bad)
+            self.assertEqual(r.returncode, 2, r.stderr)
+            self.assertIn(bad.split('=')[0], r.stderr)
+        self.assertEqual(self.ps('a')[0]['vram_limit_bytes'], 2 * GIB)
+
+    def test_options_without_a_verb_are_those_of_status(self):
+        self.assertEqual(json.loads(self.cli('-o', 'json').stdout)['kind'], 'GPUList')
+        self.assertIn('Usage: allot run', self.cli('help', 'run').stdout)
+        self.assertEqual(self.cli('help', 'rum').returncode, 2)
+        self.assertEqual(self.cli('-V').stdout, self.cli('version').stdout)
+
+    def test_csv_of_nothing_still_has_its_header(self):
+        self.assertTrue(self.cli('ps', '-o', 'csv').stdout.startswith('job,name,user,pid,'))
+
+    def test_json_has_the_names_of_the_interface(self):
+        self.start_job('-J', 'a', '--vram', '2G', '--', 'sleep', '20')
+        item = until(lambda: self.ps('a'))[0]
+        for name, kind in (('job', int), ('name', str), ('user', str), ('pid', int), ('command', str), ('gpu', str),
+                           ('gpu_index', int), ('vram_used_bytes', int), ('vram_request_bytes', int),
+                           ('vram_limit_bytes', int), ('compute_min_pct', int), ('compute_max_pct', int),
+                           ('class', str), ('state', str)):
+            self.assertIs(type(item[name]), kind, name)
+        self.assertIsNone(item['compute_got_pct'])
+        gpu = self.status()[0]
+        for name in ('vram_total_bytes', 'vram_used_bytes', 'vram_allocatable_bytes', 'vram_requested_bytes', 'vram_limits_bytes',
+                     'vram_unmanaged_bytes', 'waiting', 'gpu_index', 'utilization_pct', 'temperature_c'):
+            self.assertIs(type(gpu[name]), int, name)
+        self.assertEqual(gpu['jobs'], [item['job']])
+        self.assertIsInstance(gpu['power_w'], float)
+
+    def test_names_that_are_no_text(self):
+        for name in (b'\xff\xfe', 'a\x1b[31mb\nc', 'cut \u540d'.encode()[:-1], 'rtl\u202ename', '\u00fcn\u00efc\u00f6de'):
+            p = self.start_job('-J', 'x', '--', 'sleep', '20')
+            self.children.remove(p)
+            p.kill()
+            p.communicate()
+            p = subprocess.Popen([ALLOT, 'run', '-J', name, '--', 'sh', '-c', 'sleep 20; : \udcff'], env=self.env,
+                                 stdin=subprocess.DEVNULL)
+            self.children.append(p)
+            items = until(self.ps)
+            self.assertTrue(items[0]['name'].isprintable(), items[0]['name'])
+            self.assertNotIn('\x1b', self.cli('ps').stdout)
+            p.terminate()
+            p.wait(10)
+            self.assertTrue(until(lambda: not self.ps()))
+
+
+class Surroundings(world.World):
+    def shell(self, script, **kw):
+        return subprocess.run(['sh', '-c', script], env={**self.env, 'A': ALLOT}, capture_output=True, text=True, timeout=30,
+                              check=False, **kw)
+
+    def test_closed_descriptors_stay_the_commands(self):
+        for closed, gone in (('<&-', '0'), ('>&-', '1'), ('2>&-', '2'), ('<&- >&- 2>&-', '0 1 2')):
+            out = self.dir / 'fds'
+            r = self.shell(f"$A run -- sh -c 'for i in 0 1 2; do [ -e /proc/$$/fd/$i ] || echo $i; done > {out}.new; "
+                           f"mv {out}.new {out}; exit 5' {closed}; echo $? > {out}.rc")
+            self.assertEqual((self.dir / 'fds.rc').read_text(), '5\n', (closed, r.stderr, self.said()))
+            # the redirection of the loop itself shows as 1
+            self.assertEqual(set(out.read_text().split()), set(gone.split()) - {'1'}, closed)
+
+    def test_output_that_cannot_be_written_is_told(self):
+        for verb in ('status', 'ps', 'version', 'doctor', '--help', 'status -o json', 'ps -o csv'):
+            r = self.shell(f'$A {verb} > /dev/full')
+            self.assertEqual(r.returncode, 1, verb)
+            self.assertIn('No space left', r.stderr)
+            self.assertEqual(self.shell(f'$A {verb} >&-').returncode, 1, verb)
+
+    def test_in_a_pipeline(self):
+        r = self.shell('echo in | $A run -- cat | cat')
+        self.assertEqual((r.returncode, r.stdout, r.stderr), (0, 'in\n', ''))
+
+    def test_a_folder_and_a_lost_interpreter_do_not_wait_for_a_place(self):
+        lost = self.dir / 'lost'
+        lost.write_text('#!/no/such/interpreter\n')
+        lost.chmod(0o755)
+        r = self.run_job('--', self.dir)
+        self.assertEqual((r.returncode, len(r.stderr.splitlines())), (126, 1))
+        self.assertIn('directory', r.stderr)
+        r = self.run_job('--', lost)
+        self.assertEqual(r.returncode, 126)
+        self.assertIn('/no/such/interpreter', r.stderr)
+
+    def test_no_folder_no_home(self):
+        r = self.shell('mkdir $HOME/gone && cd $HOME/gone && rmdir $HOME/gone && exec env -u HOME -u XDG_RUNTIME_DIR $A run -- echo ok')
+        self.assertEqual((r.returncode, r.stdout), (0, 'ok\n'), r.stderr)
+
+    def test_much_of_everything(self):
+        r = subprocess.run([ALLOT, 'run', '--', 'sh', '-c', 'echo $#; env | grep -c ^V_', 'sh', *['x' * 100000] * 10], text=True,
+                           env={**self.env, **{f'V_{i}': 'v' * 20 for i in range(10000)}}, capture_output=True, check=False)
+        self.assertEqual((r.returncode, r.stdout.split()), (0, ['10', '10000']), r.stderr)
+
+    def test_a_run_in_a_run(self):
+        r = self.run_job('--vram', '2G', '--', ALLOT, 'run', '--', ALLOT, 'run', '--vram', '1G', '--', 'sh', '-c',
+                         'echo $ALLOT_VRAM_LIMIT; exit 9')
+        self.assertEqual((r.returncode, r.stdout), (9, f'{GIB}\n'), r.stderr)
+
+
+class Daemon(world.World):
+    """what the end of a job must not take along"""
+
+    def test_a_restarted_allotd_outlives_the_job_that_restarted_it(self):
+        for end in ('itself', 'cancel'):
+            p = self.start_job('-J', 'a', '--', 'sh', '-c', 'read x < ' + str(self.fifo()))
+            job = until(lambda: self.ps('a'))[0]['job']
+            os.kill(self.daemon_pid(), signal.SIGKILL)
+            self.assertTrue(until(self.daemon_pid), self.said())
+            self.assertTrue(until(lambda: self.cli('ps').returncode == 0 and self.ps('a')))
+            pid = self.daemon_pid()
+            start = time.monotonic()
+            if end == 'cancel':
+                self.assertEqual(self.cli('cancel', job).returncode, 0)
+            else:
+                (self.dir / 'fifo').write_text('x\n')
+            p.wait(10)
+            self.assertLess(time.monotonic() - start, 1.0, p.stderr.read())
+            self.assertTrue(alive(pid), end)
+            self.assertEqual(self.daemon_pid(), pid)
+
+    def fifo(self):
+        path = self.dir / 'fifo'
+        if path.exists():
+            path.unlink()
+        os.mkfifo(path)
+        return path
+
+    def test_the_exit_status_does_not_wait_for_allotd(self):
+        p = self.start_job('--', 'sh', '-c', 'sleep 1; exit 7')
+        self.assertTrue(until(self.ps))
+        os.kill(self.daemon.pid, signal.SIGSTOP)
+        start = time.monotonic()
+        self.assertEqual(p.wait(10), 7)
+        self.assertLess(time.monotonic() - start, 2.0)
+        os.kill(self.daemon.pid, signal.SIGCONT)
+
+
+class NobodyElse(world.World):
+    START = False
+
+    def test_the_hint_does_not_name_the_verb_that_failed(self):
+        r = self.run_job('--', 'true')
+        self.assertEqual(r.returncode, 125)
+        self.assertIn(f'allotd --socket {self.socket}', r.stderr)
+
+    def test_a_runtime_folder_that_cannot_be(self):
+        env = {k: v for k, v in self.env.items() if k != 'ALLOT_SOCKET'}
+        r = subprocess.run([ALLOT, 'run', '--', 'true'], env={**env, 'XDG_RUNTIME_DIR': '/nonexistent/folder'},
+                           capture_output=True, text=True, check=False)
+        self.assertEqual(r.returncode, 125)
+        self.assertIn('XDG_RUNTIME_DIR', r.stderr)
+        self.assertEqual(len(r.stderr.splitlines()), 1, r.stderr)
+
+    def test_only_root_or_we_can_be_our_allotd(self):
+        """who makes the folder first is not thereby believed"""
+        if os.geteuid() != 0:
+            self.skipTest('needs root, to be two users')
+        import socket
+        self.dir.chmod(0o755)
+        place = self.dir / 'run'
+        (place / 'allot').mkdir(parents=True)
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.bind(str(place / 'allot/allotd.sock'))
+        s.listen(5)
+        os.chmod(place / 'allot/allotd.sock', 0o777)
+        self.addCleanup(s.close)
+        env = {k: v for k, v in self.env.items() if k != 'ALLOT_SOCKET'}
+        for verb, code in ((['ps'], 4), (['run', '--', 'true'], 4)):
+            r = subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', ALLOT, *verb],
+                               env={**env, 'XDG_RUNTIME_DIR': str(place)}, capture_output=True, text=True, check=False, timeout=20)
+            self.assertEqual(r.returncode, code, r.stderr)
+            self.assertIn('uid 0 listens', r.stderr)
+
+
+class Permission(world.World):
+    def test_a_socket_that_may_not_be_opened_is_4(self):
+        if os.geteuid() != 0:
+            self.skipTest('needs root, to be two users')
+        self.dir.chmod(0o755)
+        os.chmod(self.socket, 0o600)
+        for verb in (['ps'], ['run', '--', 'true'], ['cancel', '1']):
+            r = subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', ALLOT, *verb], env=self.env,
+                               capture_output=True, text=True, check=False)
+            self.assertEqual(r.returncode, 4, r.stderr)
+            self.assertIn('may not be opened', r.stderr)
+
+
+if __name__ == '__main__':
+    tap.main()
