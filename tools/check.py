@@ -67,13 +67,13 @@ def sh(args, log, env=None, timeout=1500):
             return 127
 
 
-def report(name, good, bad, start, log):
+def report(name, good, bad, start, log, tail=True):
     global passed, failed
     passed += good
     failed += bad
-    tests = f'{good + bad} tests, ' if good + bad > 1 else ''
+    tests = f'{good + bad} tests, {bad} failed, ' if bad else f'{good} tests, ' if good > 1 else ''
     print(f'{"FAIL" if bad else "ok":5} {name} ({tests}{time.time() - start:.1f} s)', flush=True)
-    if bad:
+    if bad and tail:
         last_command = pathlib.Path(log).read_text(errors='replace').split('\n$ ')[-1]
         for line in last_command.splitlines()[-40:]:
             print('    ' + line, flush=True)
@@ -102,12 +102,15 @@ def single(name, args, log, env=None):
 
 
 def cases_of(record, is_tap):
-    """of one program that meson ran: (good, [bad], [(skipped, why)])"""
+    """of one program that meson ran: (good, [bad, with what it said], [(skipped, why)])"""
     program = record['name'].split(' / ')[-1]
     good, bad, skips = 0, [], []
-    for line in (record.get('stdout') or '').splitlines() if is_tap else ():
+    said = (record.get('stdout') or '').splitlines()
+    for line in said if is_tap else ():
         m = CASE.fullmatch(line)
         if not m:
+            if bad and line.startswith('#') and bad[-1].count('\n') < SHOWN:
+                bad[-1] += '\n          ' + line
             continue
         name = f'{program}: {m.group(2).strip() or m.group(4) or "?"}'
         if (m.group(3) or '').upper() == 'SKIP':
@@ -124,7 +127,8 @@ def cases_of(record, is_tap):
     elif result == 'OK' and not good and not skips:
         bad.append(f'{program}: has run no test')
     elif result not in ('OK', 'SKIP') and not bad:
-        bad.append(f'{program}: {result}, exit status {record.get("returncode")}')
+        said += (record.get('stderr') or '').splitlines()
+        bad.append('\n          '.join([f'{program}: {result}, exit status {record.get("returncode")}', *said[-SHOWN:]]))
     return good, bad, skips
 
 
@@ -144,6 +148,7 @@ def meson_tests(name, build, log, suite, *options, env=None, prefix=()):
             more, wrong, skips = cases_of(record, record['name'].split(' / ', 1)[-1] in tap)
             good += more
             bad += wrong + [s for s, why in skips if not skip(s, why)]
+    explained = bool(bad)
     if rc and not bad:
         bad.append(f'meson test ended with {rc}')
     elif not good and not bad:
@@ -152,7 +157,7 @@ def meson_tests(name, build, log, suite, *options, env=None, prefix=()):
         print(f'      failed: {what}', flush=True)
     if len(bad) > SHOWN:
         print(f'      and {len(bad) - SHOWN} more: {log}', flush=True)
-    report(name, good, len(bad), start, log)
+    report(name, good, len(bad), start, log, tail=not explained)
 
 
 def build_tree(name, d, log, options, targets=(), env=None):
@@ -268,4 +273,5 @@ def main():
     sys.exit(1 if failed or not passed else 0)
 
 
-main()
+if __name__ == '__main__':
+    main()
