@@ -271,7 +271,7 @@ static int add_gpu(struct gpus *g, const struct sampler_gpu *seen)
 	struct err err;
 	int number;
 
-	if (!(seen->known & SAMPLER_MEMORY) || g->n == LEDGER_MAX_GPUS)
+	if (!seen->total_bytes || g->n == LEDGER_MAX_GPUS)
 		return -ENODATA;
 	if (!d->is_simulated && instance_claim_gpu(&d->instance, seen->uuid.bytes, &err) < 0) {
 		if (err.code == -EBUSY) {
@@ -294,6 +294,24 @@ static int add_gpu(struct gpus *g, const struct sampler_gpu *seen)
 	log_info("GPU %u: %s, %s", seen->index, seen->model,
 		 fmt_uuid(&uuid, "GPU-", seen->uuid.bytes));
 	return number;
+}
+
+static void remember_one(const struct sampler_gpu *gpu, void *context)
+{
+	struct gpus *g = context;
+
+	(void)str_copy(g->driver_version, sizeof(g->driver_version), gpu->driver_version);
+	(void)add_gpu(g, gpu); /* it tells */
+}
+
+void gpus_remember(struct gpus *g)
+{
+	struct daemon *d = g->daemon;
+
+	if (store_each_gpu(d->store, d->driver_dir, remember_one, g) == 0 && g->n)
+		log_warn("NVML does not answer: serving the %u GPUs of before, unmanaged programs "
+			 "are not seen",
+			 g->n);
 }
 
 static bool readings_reserve(struct gpus *g, unsigned n)
@@ -408,8 +426,12 @@ void gpus_on_gpu(void *context, const struct sampler_gpu *seen, const struct sam
 	int number = gpus_find(g, &seen->uuid);
 
 	(void)str_copy(g->driver_version, sizeof(g->driver_version), seen->driver_version);
-	if (number < 0)
+	if (number < 0 && (seen->known & SAMPLER_MEMORY)) {
 		number = add_gpu(g, seen);
+		if (number >= 0)
+			(void)store_put_gpu(g->daemon->store, g->daemon->driver_dir,
+					    seen); /* it tells */
+	}
 	if (number < 0)
 		return;
 	g->gpu[number].is_seen = true;

@@ -72,6 +72,9 @@ int gpus_parse(const struct gpus *g, const char *text, unsigned ret_numbers[WIRE
 /** gpus_driver_version - "" when it is not known */
 const char *gpus_driver_version(const struct gpus *g);
 
+/** gpus_remember - NVML does not answer: take the GPUs that were there before, without figures */
+void gpus_remember(struct gpus *g);
+
 /** gpus_is_known - has a first sample come, or failed? */
 bool gpus_is_known(const struct gpus *g);
 

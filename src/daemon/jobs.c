@@ -25,6 +25,8 @@
 #include "gpu/proc.h"
 #include "policy/ledger.h"
 
+#define JOBS_MEMBERS_MAX 1024 /* processes of one job that are remembered without its keeper */
+
 _Static_assert((int)LEDGER_CLASS_LATENCY == WIRE_CLASS_LATENCY &&
 		       (int)LEDGER_CLASS_NORMAL == WIRE_CLASS_NORMAL &&
 		       (int)LEDGER_CLASS_BATCH == WIRE_CLASS_BATCH,
@@ -41,6 +43,29 @@ void jobs_store(struct job *job)
 
 	if (job->is_admitted)
 		(void)store_put_job(d->store, &job->spec); /* it tells, and is behind then */
+}
+
+static void store_members_of(struct job *job)
+{
+	uint64_t numbers[JOBS_MEMBERS_MAX];
+	struct process *p;
+	unsigned n = 0;
+
+	list_for_each (p, &job->processes, node)
+		if (!p->is_dead && n < JOBS_MEMBERS_MAX)
+			numbers[n++] = p->number;
+	(void)store_put_members(job->daemon->store, job->spec.id, numbers, n); /* it tells */
+	job->has_new_members = false;
+}
+
+void jobs_store_members(struct daemon *d)
+{
+	struct job *job;
+
+	list_for_each (job, &d->registry.jobs, node)
+		if (job->has_new_members)
+			store_members_of(job);
+	d->registry.has_new_members = false;
 }
 
 static const struct job_spec *next_job(void *context)
@@ -152,6 +177,8 @@ static int on_keeper_death(sd_event_source *source, int fd, uint32_t revents, vo
 	if (!job->spec.is_ended && n > 0)
 		log_warn("the keeper of job %llu (%s) died; %u of its processes live on",
 			 id_of(job), job->spec.name, n);
+	if (n > 0)
+		store_members_of(job); /* nobody else knows them now */
 	jobs_look(job);
 	return 0;
 }

@@ -65,6 +65,9 @@ void jobs_tell_waiting(struct daemon *d);
 /** jobs_store - write @job's present specification; a failure is the store's to tell */
 void jobs_store(struct job *job);
 
+/** jobs_store_members - write who belongs to the jobs where that changed */
+void jobs_store_members(struct daemon *d);
+
 /** jobs_store_all - write everything anew, after the store could not be written for a while */
 void jobs_store_all(struct daemon *d);
 

@@ -13,12 +13,15 @@
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
 #include "daemon/jobs.h"
+#include "daemon/life.h"
 #include "daemon/peers.h"
 #include "daemon/programs.h"
+#include "daemon/store.h"
 #include "gpu/proc.h"
 #include "policy/ledger.h"
 
-#define KEEPERS_MAX_PAGES 4096 /* that a keeper may bring back */
+#define KEEPERS_MAX_PAGES   4096 /* that a keeper may bring back */
+#define KEEPERS_MAX_MEMBERS 1024
 
 static unsigned long long id_of(const struct job *job)
 {
@@ -146,6 +149,26 @@ void jobs_all_kept(struct daemon *d, struct peer *peer, const struct wire_messag
 	}
 }
 
+/* both its keeper and its allotd died: those of its processes that are known and still live */
+static void find_members(struct job *job)
+{
+	struct daemon *d = job->daemon;
+	uint64_t numbers[KEEPERS_MAX_MEMBERS];
+	unsigned n = store_members(d->store, job->spec.id, numbers, KEEPERS_MAX_MEMBERS);
+
+	for (unsigned i = 0; i < n; i++) {
+		pid_t pid = process_number_pid(numbers[i]);
+		AUTO_FD int pidfd = fd_pidfd_open(pid);
+		struct proc_info info;
+		struct process *p;
+
+		if (pidfd >= 0 && proc_read(d->proc_root, pid, &info) == 0 && info.state != 'Z' &&
+		    process_number(pid, info.start_ticks) == numbers[i])
+			(void)life_seen(job, pid, info.start_ticks, &pidfd,
+					&p); /* else unmanaged */
+	}
+}
+
 int jobs_restore(struct daemon *d, const struct job_spec *stored)
 {
 	AUTO_FD int pidfd = fd_pidfd_open(stored->keeper_pid);
@@ -182,6 +205,8 @@ int jobs_restore(struct daemon *d, const struct job_spec *stored)
 		ledger_job_end(d->ledger, job->lease, clock_now_ns());
 	if (!job->is_keeper_dead && jobs_watch_keeper(job) < 0)
 		log_warn("cannot watch the keeper of job %llu, ignoring", id_of(job));
+	if (job->is_keeper_dead)
+		find_members(job);
 	return 0;
 
 fail:

@@ -224,8 +224,8 @@ int life_seen(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, stru
 		return r;
 	}
 	ledger_process_detach(d->ledger, p->account, clock_now_ns());
-	log_info("job %llu: process %d uses a GPU without allot's library: charged by NVML only",
-		 (unsigned long long)job->spec.id, pid);
+	log_debug("job %llu: process %d is charged by what NVML shows",
+		  (unsigned long long)job->spec.id, pid);
 	*ret = p;
 	return 0;
 }

@@ -142,6 +142,7 @@ static uint64_t list_job(struct daemon *d, struct peer *peer, uint32_t id, struc
 static uint64_t list_strangers(struct daemon *d, struct peer *peer, uint32_t id, unsigned number)
 {
 	const struct gpu *gpu = gpus_at(d->gpus, number);
+	uint64_t n = 0;
 
 	for (unsigned i = 0; i < gpu->n_strangers; i++) {
 		const struct stranger *s = &gpu->strangers[i];
@@ -157,13 +158,16 @@ static uint64_t list_strangers(struct daemon *d, struct peer *peer, uint32_t id,
 					  .compute_got_permille = WIRE_UNKNOWN_U32 };
 		uid_t uid = (uid_t)-1;
 
+		if (process_by_pid(&d->registry, s->pid)) /* it has attached since that sample */
+			continue;
+		n++;
 		fill_gpu(d, number, &m);
 		(void)proc_uid(d->proc_root, s->pid, &uid); /* gone, or not to be seen: unknown */
 		m.uid = uid;
 		(void)proc_command(d->proc_root, s->pid, m.command, sizeof(m.command));
 		peer_send(peer, WIRE_PS_ITEM, id, &m);
 	}
-	return gpu->n_strangers;
+	return n;
 }
 
 void person_ps(struct daemon *d, struct peer *peer, const struct wire_message *msg)

@@ -86,8 +86,9 @@ static uint64_t keep_house(struct pump *p, uint64_t now)
 {
 	struct daemon *d = p->daemon;
 	bool is_behind = store_is_behind(d->store), is_waited = d->registry.n_waiting > 0;
+	bool is_new = d->registry.has_new_members;
 
-	if (!is_behind && !is_waited)
+	if (!is_behind && !is_waited && !is_new)
 		return LEDGER_NEVER;
 	if (now < p->house_ns + PUMP_HOUSE_NS)
 		return p->house_ns + PUMP_HOUSE_NS;
@@ -96,6 +97,8 @@ static uint64_t keep_house(struct pump *p, uint64_t now)
 		jobs_store_all(d);
 	if (is_waited)
 		jobs_tell_waiting(d);
+	if (is_new)
+		jobs_store_members(d);
 	return now + PUMP_HOUSE_NS;
 }
 

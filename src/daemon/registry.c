@@ -136,6 +136,7 @@ struct process *process_new(struct job *job, pid_t pid, uint64_t start_ticks, in
 	list_append(&job->processes, &p->node);
 	list_append(bucket(r->processes, pid), &p->entry.node);
 	r->n_processes++;
+	job->has_new_members = r->has_new_members = true;
 	return p;
 }
 

@@ -79,6 +79,7 @@ struct job {
 	bool is_admitted;
 	bool is_restored;         /* from before this allotd started */
 	bool is_resumed;          /* its keeper is there again */
+	bool has_new_members;     /* not yet in the store */
 	uint32_t cancel_signal;   /* to be told to a keeper that is away */
 	struct wire_waiting told; /* what the waiting person was told last */
 };
@@ -122,6 +123,7 @@ struct registry {
 	unsigned n_waiting; /* jobs that wait for admission */
 	unsigned n_processes;
 	unsigned n_silent;
+	bool has_new_members; /* some job has */
 	uint64_t last_job;
 	struct list settling; /* peers whose SETTLE is to be answered */
 	struct list keepers[REGISTRY_BUCKETS];

@@ -169,6 +169,9 @@ void restart_look(struct daemon *d, uint64_t now_ns)
 	struct restart *r = d->restart;
 
 	if (r->step == STEP_GPUS && gpus_is_known(d->gpus)) {
+		if (gpus_count(d->gpus) == 0 && sampler_trouble(d->sampler)[0] &&
+		    store_has_jobs(d->store))
+			gpus_remember(d->gpus);
 		begin_service(d);
 		r->step = STEP_NO_GPU;
 	}

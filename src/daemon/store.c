@@ -16,11 +16,18 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "daemon/registry.h"
+#include "daemon/sampler_wire.h"
 
 enum statement {
 	PUT_JOB,
 	REMOVE_JOB,
 	REMOVE_ALL_JOBS,
+	PUT_MEMBERS,
+	GET_MEMBERS,
+	REMOVE_MEMBERS,
+	PUT_GPU,
+	EACH_GPU,
+	HAS_JOBS,
 	EACH_JOB,
 	PUT_CONTEXT,
 	GET_CONTEXT,
@@ -39,6 +46,13 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 		     " request_bytes, request_permille, limit_bytes, limit_permille, class,"
 		     " fail_policy, may_wait, when_full_ns, compute_min, compute_max, ended, gpus,"
 		     " ceilings, name, command FROM jobs ORDER BY id",
+	[PUT_MEMBERS] = "INSERT OR REPLACE INTO members VALUES (?1, ?2)",
+	[GET_MEMBERS] = "SELECT numbers FROM members WHERE job = ?1",
+	[REMOVE_MEMBERS] = "DELETE FROM members WHERE job = ?1",
+	[PUT_GPU] = "INSERT OR REPLACE INTO gpus VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+	[EACH_GPU] = "SELECT gpu, idx, total_bytes, reserved_bytes, pci, model, driver FROM gpus"
+		     " WHERE driver_dir = ?1 ORDER BY idx",
+	[HAS_JOBS] = "SELECT count(*) FROM jobs",
 	[PUT_CONTEXT] = "INSERT OR REPLACE INTO contexts VALUES (?1, ?2, ?3)",
 	[GET_CONTEXT] = "SELECT bytes FROM contexts WHERE gpu = ?1 AND driver = ?2",
 	[PUT_META] = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
@@ -55,6 +69,10 @@ static const char schema_sql[] =
 	" may_wait INTEGER NOT NULL, when_full_ns INTEGER NOT NULL, compute_min INTEGER NOT NULL,"
 	" compute_max INTEGER NOT NULL, ended INTEGER NOT NULL, gpus BLOB NOT NULL,"
 	" ceilings BLOB NOT NULL, name TEXT NOT NULL, command TEXT NOT NULL);"
+	"CREATE TABLE members (job INTEGER PRIMARY KEY, numbers BLOB NOT NULL);"
+	"CREATE TABLE gpus (driver_dir TEXT NOT NULL, gpu BLOB NOT NULL, idx INTEGER NOT NULL,"
+	" total_bytes INTEGER NOT NULL, reserved_bytes INTEGER NOT NULL, pci TEXT NOT NULL,"
+	" model TEXT NOT NULL, driver TEXT NOT NULL, PRIMARY KEY (driver_dir, gpu)) WITHOUT ROWID;"
 	"CREATE TABLE contexts (gpu BLOB NOT NULL, driver TEXT NOT NULL, bytes INTEGER NOT NULL,"
 	" PRIMARY KEY (gpu, driver)) WITHOUT ROWID;";
 
@@ -304,7 +322,87 @@ int store_remove_job(struct store *s, uint64_t id)
 	sqlite3_stmt *q = begin(s, REMOVE_JOB);
 
 	bind_u64(q, 1, id);
+	if (finish(s, q) < 0)
+		return -EIO;
+	q = begin(s, REMOVE_MEMBERS);
+	bind_u64(q, 1, id);
 	return finish(s, q);
+}
+
+int store_put_members(struct store *s, uint64_t job, const uint64_t *numbers, unsigned n)
+{
+	sqlite3_stmt *q = begin(s, PUT_MEMBERS);
+
+	bind_u64(q, 1, job);
+	sqlite3_bind_blob(q, 2, n ? (const void *)numbers : "", (int)(n * sizeof(numbers[0])),
+			  SQLITE_STATIC);
+	return finish(s, q);
+}
+
+unsigned store_members(struct store *s, uint64_t job, uint64_t *ret, unsigned max)
+{
+	sqlite3_stmt *q = begin(s, GET_MEMBERS);
+	unsigned n = 0;
+
+	bind_u64(q, 1, job);
+	if (sqlite3_step(q) == SQLITE_ROW) {
+		const void *numbers = sqlite3_column_blob(q, 0);
+
+		n = (unsigned)sqlite3_column_bytes(q, 0) / (unsigned)sizeof(ret[0]);
+		n = n < max ? n : max;
+		if (n)
+			memcpy(ret, numbers, n * sizeof(ret[0]));
+	}
+	(void)sqlite3_reset(q); /* nothing found is no error */
+	return n;
+}
+
+int store_put_gpu(struct store *s, const char *driver_dir, const struct sampler_gpu *gpu)
+{
+	sqlite3_stmt *q = begin(s, PUT_GPU);
+
+	sqlite3_bind_text(q, 1, driver_dir, -1, SQLITE_STATIC);
+	sqlite3_bind_blob(q, 2, &gpu->uuid, sizeof(gpu->uuid), SQLITE_STATIC);
+	bind_u64(q, 3, gpu->index);
+	bind_u64(q, 4, gpu->total_bytes);
+	bind_u64(q, 5, gpu->reserved_bytes);
+	sqlite3_bind_text(q, 6, gpu->pci_bus_id, -1, SQLITE_STATIC);
+	sqlite3_bind_text(q, 7, gpu->model, -1, SQLITE_STATIC);
+	sqlite3_bind_text(q, 8, gpu->driver_version, -1, SQLITE_STATIC);
+	return finish(s, q);
+}
+
+static bool copy_text(sqlite3_stmt *q, int at, char *buf, size_t size)
+{
+	const char *text = (const char *)sqlite3_column_text(q, at);
+
+	return text && str_copy(buf, size, text);
+}
+
+int store_each_gpu(struct store *s, const char *driver_dir,
+		   void (*each)(const struct sampler_gpu *gpu, void *context), void *context)
+{
+	sqlite3_stmt *q = begin(s, EACH_GPU);
+	int code;
+
+	sqlite3_bind_text(q, 1, driver_dir, -1, SQLITE_STATIC);
+	while ((code = sqlite3_step(q)) == SQLITE_ROW) {
+		struct sampler_gpu gpu = { .kind = SAMPLER_GPU };
+		const void *uuid = sqlite3_column_blob(q, 0);
+
+		if (!uuid || sqlite3_column_bytes(q, 0) != (int)sizeof(gpu.uuid))
+			continue;
+		memcpy(&gpu.uuid, uuid, sizeof(gpu.uuid));
+		gpu.index = (uint32_t)sqlite3_column_int64(q, 1);
+		gpu.total_bytes = (uint64_t)sqlite3_column_int64(q, 2);
+		gpu.reserved_bytes = (uint64_t)sqlite3_column_int64(q, 3);
+		if (copy_text(q, 4, gpu.pci_bus_id, sizeof(gpu.pci_bus_id)) &&
+		    copy_text(q, 5, gpu.model, sizeof(gpu.model)) &&
+		    copy_text(q, 6, gpu.driver_version, sizeof(gpu.driver_version)))
+			each(&gpu, context);
+	}
+	(void)sqlite3_reset(q); /* the same code again */
+	return code == SQLITE_DONE ? 0 : -EIO;
 }
 
 static bool read_job(sqlite3_stmt *q, struct job_spec *j)
@@ -417,6 +515,11 @@ int store_put_context_bytes(struct store *s, const struct wire_uuid *gpu, const 
 	sqlite3_bind_text(q, 2, driver, -1, SQLITE_STATIC);
 	bind_u64(q, 3, bytes);
 	return finish(s, q);
+}
+
+bool store_has_jobs(struct store *s)
+{
+	return get_number(begin(s, HAS_JOBS)) > 0;
 }
 
 bool store_is_behind(const struct store *s)

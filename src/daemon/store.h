@@ -23,6 +23,7 @@
 
 struct err;
 struct job_spec;
+struct sampler_gpu;
 struct store;
 
 #define STORE_SCHEMA 1
@@ -37,6 +38,30 @@ struct store *store_close(struct store *s);
 /** store_put_job - insert or replace; 0 or -EIO (the store is behind then) */
 int store_put_job(struct store *s, const struct job_spec *spec);
 int store_remove_job(struct store *s, uint64_t id);
+
+/**
+ * store_put_members - the processes of a job, by their numbers
+ *
+ * Only for a job that loses its keeper and its allotd: otherwise the keeper has them.  Written when
+ * there is time, so the last second may be missing.
+ */
+int store_put_members(struct store *s, uint64_t job, const uint64_t *numbers, unsigned n);
+
+/** store_members - up to @max of them; how many */
+unsigned store_members(struct store *s, uint64_t job, uint64_t *ret, unsigned max);
+
+/**
+ * store_put_gpu - a GPU as it was seen last, for a start while NVML does not answer
+ * @driver_dir: of the driver that showed it; simulated ones do not mix with real ones
+ */
+int store_put_gpu(struct store *s, const char *driver_dir, const struct sampler_gpu *gpu);
+
+/** store_each_gpu - all of that driver, in the order of their index */
+int store_each_gpu(struct store *s, const char *driver_dir,
+		   void (*each)(const struct sampler_gpu *gpu, void *context), void *context);
+
+/** store_has_jobs - is there anything to be restored? */
+bool store_has_jobs(struct store *s);
 
 /** store_put_last_job - the highest job id ever given */
 int store_put_last_job(struct store *s, uint64_t id);

@@ -157,6 +157,33 @@ class Restart(World):
         self.start()
         self.assert_nothing_held()
 
+    def orphaned(self, first, second):
+        """keeper and allotd both die: what is really held stays charged to the job"""
+        self.start()
+        keeper, child, cost = self.with_context(0, 2 * GIB)
+        child.need(GIB)
+        child.cuda_alloc(GIB)
+        time.sleep(1.2)  # members are written when there is time
+        for kill in (first, second):
+            if kill == "keeper":
+                keeper.kill()
+                os.waitpid(keeper.os_pid, 0)
+            else:
+                self.kill_daemon()
+        self.start()
+        self.until(lambda: self.held() == {child.os_pid: (keeper.job_id, GIB + cost)})
+        self.assertEqual(self.reattach(child)[0], "ATTACHED")
+        self.assertEqual(child.need(GIB)[1]["result"], 1)
+        self.until(lambda: child.need(GIB - cost)[1]["result"] == OK)
+        child.kill()
+        self.assert_nothing_held()
+
+    def test_keeper_and_allotd_die(self):
+        self.orphaned("keeper", "allotd")
+
+    def test_allotd_and_keeper_die(self):
+        self.orphaned("allotd", "keeper")
+
     def test_pid_reused_by_another(self):
         """a keeper's number with another start time is not the keeper"""
         self.start()
@@ -314,6 +341,70 @@ class Sampler(World):
         os.kill(self.sampler_pid(), signal.SIGKILL)
         self.until(lambda: not self.ask("DAEMON").body["nvml_ok"])
         self.until(lambda: self.ask("DAEMON").body["nvml_ok"], 4)
+
+    def faults(self, words):
+        path = os.path.join(self.sim, "nvml-faults")
+        with open(path + ".new", "w") as f:
+            f.write(words)
+        os.rename(path + ".new", path)
+
+    def test_restart_while_nvml_hangs(self):
+        """the jobs of before are had back without NVML, and its figures when it answers"""
+        self.start()
+        keeper, child = self.program(GIB, 2 * GIB)
+        child.need(100 * MIB)
+        self.faults("hang")
+        self.kill_daemon()
+        self.start()
+        self.assertEqual(keeper.resume(keeper.job_id)[0], "OK")
+        child.connect()
+        self.assertEqual(child.attach(with_page=True)[0], "ATTACHED")
+        self.assertEqual(child.need(100 * MIB)[1]["result"], OK)
+        self.assertEqual(child.need(2 * GIB)[1]["result"], 1)
+        self.assertEqual(self.ask("DAEMON").body["nvml_ok"], 0)
+        self.assertEqual(self.status()["flags"] & 1, 1)
+        self.faults("")
+        self.until(lambda: self.ask("DAEMON").body["nvml_ok"], 5)
+        self.assertEqual(self.held_by(child), 200 * MIB)
+
+    def held_by(self, actor):
+        return sum(i["vram_used_bytes"] for i in self.ps() if i["pid"] == actor.os_pid)
+
+    def test_lost_gpu(self):
+        self.start()
+        keeper, child = self.program(GIB, 2 * GIB)
+        self.faults("lost")
+        self.until(lambda: self.status()["flags"] & 2)
+        self.assertNotEqual(child.need(MIB, flags=1)[1]["result"], OK)
+        self.assertEqual(self.actor().run(MIB, wait=0)[0], "ERROR")
+        self.faults("")
+        self.until(lambda: not self.status()["flags"] & 2, 5)
+        self.until(lambda: child.need(MIB)[1]["result"] == OK)
+
+    def test_no_driver_at_first(self):
+        """allotd starts before the driver does"""
+        os.mkdir(self.sim)
+        self.faults("error=nvmlInit_v2:NVML_ERROR_DRIVER_NOT_LOADED")
+        self.start()
+        answer, body = self.actor().run(MIB)
+        self.assertEqual(answer, "ERROR")
+        self.assertIn("Driver Not Loaded", body["text"])
+        self.faults("")
+        self.until(lambda: self.ask("DAEMON").body["n_gpus"] == 1, 5)
+        self.assertEqual(self.actor().run(MIB)[0], "ADMITTED")
+
+    def test_hangs_while_a_program_dies(self):
+        """its memory counts as held until NVML can say that it is gone"""
+        self.start()
+        keeper, child = self.program(GIB, 2 * GIB)
+        child.need(GIB)
+        self.faults("hang")
+        child.kill()
+        keeper.reap()
+        time.sleep(0.5)
+        self.assertEqual(self.held_by(child), GIB)
+        self.faults("")
+        self.until(lambda: not self.held_by(child), 8)
 
     def test_hangs(self):
         """NVML does not answer: allotd does, marks its figures, and recovers"""
