@@ -189,7 +189,7 @@ static int reach_daemon(const struct common *common, struct client_place *place,
 		return r;
 	if (place->is_explicit || place->is_system)
 		return r;
-	r = daemon_command_default(&cmd, err);
+	r = daemon_command_default(place->socket, &cmd, err);
 	if (r == 0)
 		r = daemon_start(&cmd, place->socket, START_TIMEOUT_NS, err);
 	return r < 0 ? r : client_connect_place(place, err);

@@ -25,16 +25,24 @@
 #define LOCK_POLL_MS   20
 #define DELETED        " (deleted)" /* as the kernel writes it behind a path */
 
-int daemon_command_default(struct daemon_command *ret, struct err *err)
+int daemon_command_default(const char *socket, struct daemon_command *ret, struct err *err)
 {
-	static const char *const candidates[] = { "allotd", "../../bin/allotd", "../daemon/allotd",
-						  NULL };
-	static const char words[] = "allotd\0--user"; /* root's own, too, is not the service */
+	static const char *const candidates[] = { "allotd", "../daemon/allotd", NULL };
+	char state[PATHS_MAX];
+	int n;
 
 	if (paths_beside(candidates, ret->exe, sizeof(ret->exe)) < 0)
 		return err_set(err, -ENOENT, "no allotd beside this program: install allot whole");
-	memcpy(ret->args, words, sizeof(words));
-	ret->args_len = sizeof(words);
+	if (paths_user_state(state, sizeof(state)) < 0)
+		return err_set(err, -ENAMETOOLONG,
+			       "the path of the state folder is too long: set "
+			       "XDG_STATE_HOME to a shorter one");
+	/* --user: root's own, too, is not the service */
+	n = snprintf(ret->args, sizeof(ret->args), "allotd%c--user%c--socket=%s%c--state=%s", 0, 0,
+		     socket, 0, state);
+	if (n < 0 || (size_t)n >= sizeof(ret->args))
+		return err_set(err, -ENAMETOOLONG, "the paths of allotd are too long");
+	ret->args_len = (unsigned)n + 1;
 	return 0;
 }
 

@@ -19,8 +19,13 @@ struct daemon_command {
 	unsigned args_len;
 };
 
-/** daemon_command_default - the allotd that belongs to this program; -ENOENT */
-int daemon_command_default(struct daemon_command *ret, struct err *err);
+/**
+ * daemon_command_default - the allotd that belongs to this program, for the user's own @socket
+ *
+ * Its words name socket and state: started again from another environment it is the same one.
+ * Returns 0; -ENOENT; -ENAMETOOLONG.
+ */
+int daemon_command_default(const char *socket, struct daemon_command *ret, struct err *err);
 
 /**
  * daemon_command_of_peer - the command line of the process behind a connected socket

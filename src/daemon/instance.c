@@ -114,12 +114,13 @@ int instance_init(struct instance *in, const char *socket_path, const char *stat
 	char path[PATHS_MAX + 8];
 	int r;
 
-	*in = (struct instance){ .state_lock = -1, .socket_lock = -1 };
+	*in = (struct instance){ .state_lock = -1, .socket_lock = -1, .sim_lock = -1 };
 	in->is_system = !is_user && geteuid() == 0;
 	r = decide_paths(in, socket_path, state, err);
-	/* a folder that the caller named may be shared, /tmp for instance; our own may not */
+	/* a folder that the caller named may be shared, /tmp for instance; a user's own may not */
 	if (r == 0)
-		r = make_folder(in->runtime_dir, 0755, !in->is_system && !socket_path, err);
+		r = make_folder(in->runtime_dir, 0755, is_user || (!in->is_system && !socket_path),
+				err);
 	if (r == 0)
 		r = make_folder(in->state_dir, 0700, true, err);
 	if (r < 0)
@@ -216,6 +217,16 @@ int instance_claim_gpu(struct instance *in, const uint8_t uuid[16], struct err *
 	return 0;
 }
 
+int instance_claim_sim(struct instance *in, const char *dir, struct err *err)
+{
+	char path[PATHS_MAX + 16];
+
+	if (!str_print(path, sizeof(path), "%s/allotd.lock", dir))
+		return err_set(err, -ENAMETOOLONG, "path '%s' is too long", dir);
+	in->sim_lock = lock_file(path, "simulated GPUs of this folder", err);
+	return in->sim_lock < 0 ? in->sim_lock : 0;
+}
+
 void instance_fini(struct instance *in)
 {
 	if (in->is_bound)
@@ -223,10 +234,12 @@ void instance_fini(struct instance *in)
 	for (unsigned i = 0; i < in->n_gpu_locks; i++)
 		close(in->gpu_locks[i]);
 	in->n_gpu_locks = 0;
+	if (in->sim_lock >= 0)
+		close(in->sim_lock);
 	if (in->socket_lock >= 0)
 		close(in->socket_lock);
 	if (in->state_lock >= 0)
 		close(in->state_lock);
-	in->state_lock = in->socket_lock = -1;
+	in->state_lock = in->socket_lock = in->sim_lock = -1;
 	in->is_bound = false;
 }

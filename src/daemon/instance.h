@@ -24,6 +24,7 @@ struct instance {
 	char runtime_dir[PATHS_MAX]; /* the socket's folder */
 	int state_lock;
 	int socket_lock;
+	int sim_lock; /* of the folder of the simulated devices */
 	int gpu_locks[WIRE_MAX_GPUS];
 	unsigned n_gpu_locks;
 };
@@ -47,6 +48,12 @@ int instance_listen(struct instance *in, struct err *err);
  * Returns 0; -EBUSY when another one does.
  */
 int instance_claim_gpu(struct instance *in, const uint8_t uuid[16], struct err *err);
+
+/**
+ * instance_claim_sim - the same for the simulated devices in the folder @dir
+ * Returns 0; -EBUSY when another one does; -errno.
+ */
+int instance_claim_sim(struct instance *in, const char *dir, struct err *err);
 
 /** instance_fini - take the socket file away and release the locks */
 void instance_fini(struct instance *in);

@@ -43,7 +43,8 @@ static const char usage_text[] =
 struct command_line {
 	struct server_options server;
 	bool is_foreground;
-	bool is_done; /* help or version was asked for and printed */
+	bool had_relative; /* a path that means something else to whoever starts us again */
+	bool is_done;      /* help or version was asked for and printed */
 };
 
 enum {
@@ -70,22 +71,44 @@ static int parse_ready_fd(const char *value, struct command_line *ret)
 	return 0;
 }
 
+/* a path as this process understands it, also for the keeper that starts us again from elsewhere */
+static int take_path(const char *option, const char **ret, struct command_line *c)
+{
+	char cwd[PATHS_MAX];
+
+	*ret = optarg;
+	if (!*optarg) {
+		log_error("--%s '' is no path", option);
+		return -EINVAL;
+	}
+	if (optarg[0] == '/')
+		return 0;
+	if (!getcwd(cwd, sizeof(cwd))) {
+		log_error("--%s '%s': cannot tell the working folder: %s", option, optarg,
+			  strerror(errno));
+		return -EINVAL;
+	}
+	*ret = str_dup_printf("%s/%s", cwd, optarg); /* lives as long as we do */
+	c->had_relative = true;
+	return *ret ? 0 : -ENOMEM;
+}
+
 static int parse_option(int c, struct command_line *ret)
 {
 	switch (c) {
 	case OPT_SOCKET:
-		ret->server.socket = optarg;
-		return 0;
+		return take_path("socket", &ret->server.socket, ret);
 	case OPT_STATE:
-		ret->server.state = optarg;
-		return 0;
+		return take_path("state", &ret->server.state, ret);
 	case OPT_SIM:
 		ret->server.is_simulated = true;
 		ret->server.profile = optarg;
-		return 0;
+		/* a name is no path */
+		return optarg && (strchr(optarg, '/') || strstr(optarg, ".conf"))
+			       ? take_path("sim", &ret->server.profile, ret)
+			       : 0;
 	case OPT_DRIVER:
-		ret->server.driver_dir = optarg;
-		return 0;
+		return take_path("driver", &ret->server.driver_dir, ret);
 	case OPT_USER:
 		ret->server.is_user = true;
 		return 0;
@@ -139,6 +162,63 @@ static int parse_command_line(int argc, char **argv, struct command_line *ret)
 		return -EINVAL;
 	}
 	return 0;
+}
+
+static void add_word(char **argv, unsigned *n, const char *option, const char *value)
+{
+	argv[(*n)++] = value ? str_dup_printf("%s=%s", option, value) : (char *)option;
+}
+
+/*
+ * Keepers start a user's allotd again by its own words, as /proc shows them, from wherever they
+ * are. So those words must not hang on a folder: begin once more with absolute ones.  Returns only
+ * on failure.
+ */
+static int begin_again(const struct command_line *c, char *name)
+{
+	char *argv[12] = { name };
+	char fd[16];
+	unsigned n = 1;
+
+	if (c->server.socket)
+		add_word(argv, &n, "--socket", c->server.socket);
+	if (c->server.state)
+		add_word(argv, &n, "--state", c->server.state);
+	if (c->server.is_simulated)
+		add_word(argv, &n, "--sim", c->server.profile);
+	if (c->server.driver_dir)
+		add_word(argv, &n, "--driver", c->server.driver_dir);
+	if (c->server.is_user)
+		add_word(argv, &n, "--user", NULL);
+	if (c->is_foreground)
+		add_word(argv, &n, "--foreground", NULL);
+	if (c->server.ready_fd >= 0) {
+		(void)str_print(fd, sizeof(fd), "%d", c->server.ready_fd);
+		(void)fcntl(c->server.ready_fd, F_SETFD, 0); /* it is open, so it can be set */
+		add_word(argv, &n, "--ready-fd", fd);
+	}
+	(void)execv("/proc/self/exe", argv);
+	return -errno;
+}
+
+/* what the starter happened to have open (a lock, a pipe) must not live as long as a daemon */
+static void close_inherited(int keep, int keep_too)
+{
+	int low = keep < keep_too ? keep : keep_too, high = keep < keep_too ? keep_too : keep;
+	unsigned from = STDERR_FILENO + 1;
+
+	if (low > STDERR_FILENO) {
+		if ((unsigned)low > from)
+			(void)close_range(from, (unsigned)low - 1,
+					  0); /* an old kernel: as it was */
+		from = (unsigned)low + 1;
+	}
+	if (high > STDERR_FILENO) {
+		if ((unsigned)high > from)
+			(void)close_range(from, (unsigned)high - 1, 0);
+		from = (unsigned)high + 1;
+	}
+	(void)close_range(from, ~0u, 0);
 }
 
 /* stdout and stderr go to the log, stdin to nothing; relative paths have been read by now */
@@ -241,6 +321,12 @@ int main(int argc, char **argv)
 		return 2;
 	if (c.is_done)
 		return 0;
+	if (c.had_relative) {
+		int r = begin_again(&c, argv[0]);
+
+		log_error("cannot begin again with absolute paths: %s", strerror(-r));
+		return 1;
+	}
 	if (!c.is_foreground) {
 		int r = go_into_background(&report_fd);
 
@@ -248,6 +334,7 @@ int main(int argc, char **argv)
 			log_error("cannot go into the background: %s", strerror(-r));
 			return 1;
 		}
+		close_inherited(report_fd, c.server.ready_fd);
 	}
 	return serve(&c, report_fd);
 }

@@ -129,12 +129,13 @@ static void raise_descriptor_limit(void)
 
 static int choose_driver(struct daemon *d, const struct server_options *o, struct err *err)
 {
+	static const char *const parts[] = { "libcuda.so.1", "libnvidia-ml.so.1" };
 	AUTO_FREE char *real = NULL;
 
 	d->is_simulated = o->is_simulated;
 	if (o->is_simulated)
-		return simdir_make(d->instance.runtime_dir, o->profile, d->driver_dir,
-				   sizeof(d->driver_dir), err);
+		return simdir_make(&d->instance, o->profile, d->driver_dir, sizeof(d->driver_dir),
+				   err);
 	if (!o->driver_dir)
 		return 0;
 	real = realpath(o->driver_dir, NULL);
@@ -143,6 +144,15 @@ static int choose_driver(struct daemon *d, const struct server_options *o, struc
 			       strerror(errno));
 	if (!str_copy(d->driver_dir, sizeof(d->driver_dir), real))
 		return err_set(err, -ENAMETOOLONG, "driver folder '%s' is too long", real);
+	for (unsigned i = 0; i < ARRAY_SIZE(parts); i++) {
+		char path[PATHS_MAX + 32];
+
+		(void)str_print(path, sizeof(path), "%s/%s", real, parts[i]);
+		if (access(path, R_OK) < 0)
+			return err_set(err, -errno,
+				       "driver folder '%s' has no %s that can be read: %s", real,
+				       parts[i], strerror(errno));
+	}
 	return 0;
 }
 
@@ -257,7 +267,7 @@ struct daemon *server_new(const struct server_options *options, struct err *err)
 	d->proc_root = PROC_ROOT;
 	d->started_ns = clock_now_ns();
 	d->ready_fd = options->ready_fd;
-	d->instance.state_lock = d->instance.socket_lock = -1;
+	d->instance.state_lock = d->instance.socket_lock = d->instance.sim_lock = -1;
 	registry_init(&d->registry);
 	raise_descriptor_limit();
 	ignore_signals();

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/paths.h"
 #include "base/str.h"
+#include "sim/state/profile.h"
 
 #define SIMDIR_DEFAULT     "h200"
 #define SIMDIR_PROFILE_MAX (64 * 1024)
@@ -40,7 +41,8 @@ static const char *const profile_places[] = {
 static int find_profile(const char *profile, char *buf, size_t size, struct err *err)
 {
 	char place[ARRAY_SIZE(profile_places)][PATHS_MAX];
-	const char *candidates[ARRAY_SIZE(profile_places) + 1] = { NULL };
+	static const char *const known[] = { "h200", "rtx6000ada", "small4g", "four", NULL };
+	const char *candidates[ARRAY_SIZE(profile_places) + 1] = { NULL }, *near;
 
 	if (strchr(profile, '/') || strstr(profile, ".conf")) {
 		if (access(profile, R_OK) < 0)
@@ -53,11 +55,13 @@ static int find_profile(const char *profile, char *buf, size_t size, struct err 
 				profile);
 		candidates[i] = place[i];
 	}
-	if (paths_beside(candidates, buf, size) < 0)
-		return err_set(err, -ENOENT,
-			       "no profile '%s': name one of sim/profiles or give a file's path",
-			       profile);
-	return 0;
+	if (paths_beside(candidates, buf, size) == 0)
+		return 0;
+	near = str_nearest(profile, known);
+	return err_set(err, -ENOENT,
+		       "no profile '%.60s'%s%s%s: known are h200, rtx6000ada, small4g, four, "
+		       "or give a file's path",
+		       profile, near ? ", did you mean '" : "", near ? near : "", near ? "'" : "");
 }
 
 /* a link that is there from one moment to the next, whatever was there before */
@@ -79,16 +83,20 @@ static int put_link(const char *dir, const char *name, const char *const *places
 
 static int put_profile(const char *dir, const char *from, struct err *err)
 {
+	AUTO_FREE struct sim_profile *profile = malloc(sizeof(*profile));
 	AUTO_FREE char *text = malloc(SIMDIR_PROFILE_MAX);
 	char path[PATHS_MAX], tmp[PATHS_MAX];
 	ssize_t n;
 
-	if (!text)
+	if (!text || !profile)
 		return err_set(err, -ENOMEM, "no memory");
 	n = fd_read_file(AT_FDCWD, from, text, SIMDIR_PROFILE_MAX);
 	if (n < 0)
 		return err_set(err, (int)n, "cannot read the profile '%s': %s", from,
 			       strerror((int)-n));
+	/* now, with its line: the simulated driver can only say that it does not start */
+	if (sim_profile_parse(from, text, (size_t)n, profile, err) < 0)
+		return -EINVAL;
 	if (!str_print(path, sizeof(path), "%s/profile.conf", dir) ||
 	    !str_print(tmp, sizeof(tmp), "%s/.profile.new", dir))
 		return err_set(err, -ENAMETOOLONG, "path '%s' is too long", dir);
@@ -100,9 +108,10 @@ static int put_profile(const char *dir, const char *from, struct err *err)
 	return r < 0 ? err_set(err, r, "cannot write '%s': %s", path, strerror(-r)) : 0;
 }
 
-int simdir_make(const char *runtime_dir, const char *profile, char *ret_dir, size_t size,
+int simdir_make(struct instance *in, const char *profile, char *ret_dir, size_t size,
 		struct err *err)
 {
+	const char *runtime_dir = in->runtime_dir;
 	char from[PATHS_MAX];
 	int r = find_profile(profile ? profile : SIMDIR_DEFAULT, from, sizeof(from), err);
 
@@ -113,7 +122,9 @@ int simdir_make(const char *runtime_dir, const char *profile, char *ret_dir, siz
 	if (mkdir(ret_dir, 0755) < 0 && errno != EEXIST)
 		return err_set(err, -errno, "cannot make folder '%s': %s", ret_dir,
 			       strerror(errno));
-	r = put_link(ret_dir, "libcuda.so.1", cuda_places, err);
+	r = instance_claim_sim(in, ret_dir, err);
+	if (r == 0)
+		r = put_link(ret_dir, "libcuda.so.1", cuda_places, err);
 	if (r == 0)
 		r = put_link(ret_dir, "libnvidia-ml.so.1", nvml_places, err);
 	return r < 0 ? r : put_profile(ret_dir, from, err);

@@ -14,14 +14,20 @@
 
 #include <stddef.h>
 
+#include "daemon/instance.h"
+
 struct err;
 
 /**
- * simdir_make - make or refresh RUNTIME/sim
+ * simdir_make - make or refresh RUNTIME/sim, and be the only allotd that shares its devices out
+ * @in: has the runtime folder, keeps the lock
  * @profile: a name ("h200") or the path of a file; NULL for the H200
  * @ret_dir: the folder
+ *
+ * Returns 0; -EBUSY when another allotd serves that folder; -EINVAL for a profile that cannot be
+ * read, with its line in @err; -errno.
  */
-int simdir_make(const char *runtime_dir, const char *profile, char *ret_dir, size_t size,
+int simdir_make(struct instance *in, const char *profile, char *ret_dir, size_t size,
 		struct err *err);
 
 #endif

@@ -3,6 +3,7 @@
 """The command line as people and scripts use it: odd words, odd descriptors, odd surroundings."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -186,6 +187,70 @@ class Daemon(world.World):
         self.assertEqual(p.wait(10), 7)
         self.assertLess(time.monotonic() - start, 2.0)
         os.kill(self.daemon.pid, signal.SIGCONT)
+
+
+class Start(world.World):
+    """allotd's own words: what it cannot serve it refuses, and says where it stands"""
+
+    def allotd(self, *args, **kw):
+        return subprocess.run([world.ALLOTD, *map(str, args)], env=self.env, capture_output=True, text=True, timeout=20,
+                              check=False, stdin=subprocess.DEVNULL, **kw)
+
+    def elsewhere(self, name='other'):
+        (self.dir / name).mkdir(exist_ok=True)
+        return '--socket', self.dir / name / 's', '--state', self.dir / name / 'state'
+
+    def test_one_allotd_for_the_simulated_cards_of_a_folder(self):
+        """a second one took the first one's profile away"""
+        r = self.allotd('--sim=small4g', '--socket', self.dir / 's2', '--state', self.dir / 'state2')
+        self.assertEqual(r.returncode, 1)
+        self.assertIn(f'pid {self.daemon.pid}', r.stderr)
+        self.assertEqual(self.cli('status').stdout.count('H200'), 1)
+
+    def test_a_bad_profile_is_refused_with_its_line(self):
+        bad = self.dir / 'bad.conf'
+        bad.write_text('[device]\nname = x\nmemory = lots\n')
+        r = self.allotd(f'--sim={bad}', *self.elsewhere())
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("bad.conf:3: ", r.stderr)
+        r = self.allotd('--sim=smal4g', *self.elsewhere())
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("'small4g'", r.stderr)
+
+    def test_a_driver_folder_without_a_driver(self):
+        (self.dir / 'empty').mkdir()
+        for folder in ('empty', 'nowhere'):
+            r = self.allotd('--driver', self.dir / folder, *self.elsewhere())
+            self.assertEqual(r.returncode, 1)
+            self.assertIn(folder, r.stderr)
+
+    def test_empty_paths(self):
+        for option in ('--socket', '--state', '--driver'):
+            r = self.allotd(option, '')
+            self.assertEqual(r.returncode, 2)
+            self.assertIn(f"{option} ''", r.stderr)
+
+    def test_neither_folder_nor_descriptors_of_the_starter(self):
+        """keepers start it again by its words, from elsewhere; a lock of a script must not live on in it"""
+        place = self.dir / 'rel'
+        place.mkdir()
+        with open(self.dir / 'lock', 'w', encoding='utf-8') as lock:
+            r = self.allotd('--sim', '--socket', 's', '--state', './state', cwd=place, pass_fds=[lock.fileno()])
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.socket = str(place / 's')
+        pid = self.daemon_pid()
+        try:
+            words = pathlib.Path(f'/proc/{pid}/cmdline').read_text(encoding='utf-8').split('\0')
+            self.assertEqual([w.split('=', 1)[1][0] for w in words if w.startswith(('--socket', '--state'))], ['/', '/'])
+            self.assertNotIn(str(self.dir / 'lock'), [os.readlink(f) for f in pathlib.Path(f'/proc/{pid}/fd').iterdir()])
+            self.assertEqual(os.readlink(f'/proc/{pid}/cwd'), '/')
+        finally:
+            os.kill(pid, signal.SIGTERM)
+            self.assertTrue(until(lambda: not alive(pid)))
+            self.socket = str(self.dir / 's')
+
+    def cli(self, *args, **kw):
+        return super().cli(*args, **{'ALLOT_SOCKET': self.socket, **kw})
 
 
 class NobodyElse(world.World):
