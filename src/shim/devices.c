@@ -50,15 +50,44 @@ int devices_slot(CUdevice dev)
 	return slot;
 }
 
+/*
+ * The last context that this thread asked for: most ask for one and the same, and each question to
+ * the driver costs a tenth of a small allocation.  Contexts that end make the memory of all
+ * threads void, since a handle may come again on another device.
+ */
+static _Thread_local struct {
+	CUcontext ctx;
+	unsigned ends;
+	int slot;
+} last __attribute__((tls_model("initial-exec")));
+
+static _Atomic unsigned context_ends;
+
+void devices_context_ended(void)
+{
+	atomic_fetch_add(&context_ends, 1);
+}
+
 int devices_current(CUcontext *ret_ctx)
 {
+	unsigned ends = atomic_load_explicit(&context_ends, memory_order_acquire);
 	CUdevice dev;
+	int slot;
 
 	*ret_ctx = NULL;
-	if (real_cuCtxGetDevice(&dev) != CUDA_SUCCESS ||
-	    real_cuCtxGetCurrent(ret_ctx) != CUDA_SUCCESS)
+	if (real_cuCtxGetCurrent(ret_ctx) != CUDA_SUCCESS || !*ret_ctx)
 		return ACCOUNT_NOWHERE;
-	return devices_slot(dev);
+	if (last.ctx == *ret_ctx && last.ends == ends)
+		return last.slot;
+	if (real_cuCtxGetDevice(&dev) != CUDA_SUCCESS)
+		return ACCOUNT_NOWHERE;
+	slot = devices_slot(dev);
+	if (slot >= 0) {
+		last.ctx = *ret_ctx;
+		last.ends = ends;
+		last.slot = slot;
+	}
+	return slot;
 }
 
 int devices_count(void)

@@ -30,6 +30,9 @@ int devices_slot(CUdevice dev);
  */
 int devices_current(CUcontext *ret_ctx);
 
+/** devices_context_ended - some context is gone: its handle may come again on another device */
+void devices_context_ended(void);
+
 /** devices_count - how many devices CUDA shows; 0 when it cannot say */
 int devices_count(void);
 

@@ -283,6 +283,13 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 
 /* ---- ends ---- */
 
+static bool is_alive(CUcontext ctx)
+{
+	unsigned int version;
+
+	return real_cuCtxGetApiVersion(ctx, &version) == CUDA_SUCCESS;
+}
+
 /*
  * Before the driver destroys @ctx, so that a context made at once under the same handle by another
  * thread keeps what is its own.
@@ -294,7 +301,8 @@ static CUresult end_context(CUcontext ctx, CUresult (*end)(CUcontext ctx))
 	CUdevice dev = context ? (CUdevice)context->count : -1;
 	CUresult rc = end(ctx);
 
-	if (rc != CUDA_SUCCESS) {
+	devices_context_ended();
+	if (rc != CUDA_SUCCESS || (end == real_cuCtxDetach && is_alive(ctx))) {
 		put_back(inside);
 		reserve_freed(context, false);
 		return rc;
@@ -303,6 +311,18 @@ static CUresult end_context(CUcontext ctx, CUresult (*end)(CUcontext ctx))
 	blocks_discard(context);
 	if (dev >= 0)
 		account_settle_freed(devices_slot(dev));
+	return rc;
+}
+
+/* counts down; only the last one ends the context */
+CUresult cuCtxDetach(CUcontext ctx)
+{
+	CUresult rc;
+
+	if (!guard_enter())
+		return real_cuCtxDetach(ctx);
+	rc = end_context(ctx, real_cuCtxDetach);
+	guard_leave();
 	return rc;
 }
 
@@ -358,6 +378,7 @@ static struct primary primary_before(CUdevice dev)
 
 static void primary_after(const struct primary *p, bool gone)
 {
+	devices_context_ended();
 	if (!p->ctx || !gone)
 		return;
 	pools_reset(p->dev);
