@@ -9,12 +9,12 @@ set -eu
 build=$(cd "${1:?build folder}" && pwd)
 dir=${2:?target folder}
 rm -rf "$dir"
-mkdir -p "$dir"/{bin,lib,sim,demo,rt,tests/bench,tests/conformance}
+mkdir -p "$dir"/{bin,lib,sim,demo,rt,tests/bench,tests/conformance,tests/programs}
 cp -L "$build"/bin/* "$dir/bin/"
 cp -L "$build"/lib/* "$dir/lib/"
 cp -L "$build"/sim/lib*.so.1 "$dir/sim/"
 cp -L "$build"/demo/standin "$dir/demo/"
-for kind in bench conformance; do
+for kind in bench conformance programs; do
 	for f in "$build/tests/$kind"/*; do
 		[ -f "$f" ] && [ -x "$f" ] && cp -L "$f" "$dir/tests/$kind/"
 	done

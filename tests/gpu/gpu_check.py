@@ -175,6 +175,23 @@ def judge(name, limit, bare, fenced, peak):
     return faults
 
 
+def integration(build):
+    """the integration tests that do not care which card they run on; (passed, failed, words)"""
+    env = {**os.environ, 'ALLOT_REAL_GPU': '1', 'ALLOT_BUILD': str(build)}
+    env.pop('ALLOT_SOCKET', None)
+    passed, failed, said = 0, 0, []
+    for name, only in (('test_limit.py', []), ('test_hooks.py', ['Hooks.'])):
+        start = time.time()
+        p = subprocess.run([sys.executable, HERE.parent / 'integration' / name, *only], env=env, capture_output=True,
+                           text=True, check=False, timeout=280, stdin=subprocess.DEVNULL)
+        good = [w for w in p.stdout.splitlines() if w.startswith('ok') and '# SKIP' not in w]
+        bad = [w for w in p.stdout.splitlines() if w.startswith('not ok')]
+        passed, failed = passed + len(good), failed + len(bad) + (not good)
+        said.append(f'{name:22} {"FAIL" if bad or not good else "ok":5} {len(good)} cases on the card ({time.time() - start:.0f} s)')
+        said += ['    ' + w[:200] for w in p.stdout.splitlines() if w.startswith(('not ok', '#'))][:40]
+    return passed, failed, said
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     wanted = sys.argv[2:]
@@ -219,6 +236,11 @@ def main():
         daemon.wait(5)
     except subprocess.TimeoutExpired:
         daemon.kill()
+    if not wanted or 'integration' in wanted:
+        good, bad, said = integration(build)
+        passed, failed = passed + good, failed + bad
+        rows += said
+    time.sleep(1)
     after = nvml.used()
     ok = abs(after - before) < 64 * MIB
     passed, failed = passed + ok, failed + (not ok)
