@@ -244,6 +244,10 @@ def step_options(b, log):
     shutil.rmtree(stage, ignore_errors=True)
     single('install', ['meson', 'install', '-C', b, '--no-rebuild'], log, env={'DESTDIR': str(stage)})
     single('the installed tree runs jobs', ['tools/check_install.sh', stage, b / 'demo/standin'], log)
+    if (ROOT / '.git').exists():
+        single('source archive', ['meson', 'dist', '-C', b, '--no-tests', '--allow-dirty', '--formats', 'gztar'], log)
+    elif not skip('source archive', 'this tree came out of one'):
+        report('source archive', 0, 1, time.time(), log)
 
 
 STEPS = [step_build, step_tree, step_tests, step_demo, step_sanitizers, step_threads, step_options]
