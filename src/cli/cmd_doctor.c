@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/fmt.h"
 #include "base/paths.h"
 #include "base/str.h"
 #include "cli/out.h"
@@ -78,6 +79,7 @@ static void check_daemon(struct doctor *d)
 	struct wire_daemon ask = { 0 };
 	struct client_place place;
 	struct err err = { 0 };
+	char log[2 * PATHS_MAX];
 	struct client c;
 	int r = client_find(d->common.socket, &place, &err);
 
@@ -111,14 +113,91 @@ static void check_daemon(struct doctor *d)
 	if (strcmp(d->info.version, ALLOT_VERSION) != 0)
 		report(d, VERDICT_WARN, "version", "restart allotd after an upgrade",
 		       "allot is %s, allotd is %s", ALLOT_VERSION, d->info.version);
-	if (d->info.trouble[0])
-		report(d, VERDICT_FAIL, "daemon", "look into its log", "%s", d->info.trouble);
+	(void)str_print(log, sizeof(log), "read %s/allotd.log, or what allotd writes to stderr",
+			d->info.state_dir);
+	if (d->info.trouble[0] && d->info.nvml_ok)
+		report(d, VERDICT_FAIL, "daemon", log, "%s", d->info.trouble);
 	if (!d->info.nvml_ok)
-		report(d, VERDICT_FAIL, "nvml", "run nvidia-smi: if it hangs too, the driver does",
-		       "NVML does not answer");
+		report(d, VERDICT_FAIL, "nvml",
+		       "run nvidia-smi: if it fails or hangs too, repair the driver first; "
+		       "without a GPU: allotd --sim",
+		       "%s", d->info.trouble[0] ? d->info.trouble : "NVML has not answered yet");
 	else
 		report(d, VERDICT_OK, "nvml", NULL, "answers, driver %s",
 		       d->info.driver_version[0] ? d->info.driver_version : "of unknown version");
+}
+
+static int on_gpu(const void *item, void *arg)
+{
+	struct wire_status_item it = *(const struct wire_status_item *)item;
+	struct doctor *d = arg;
+	struct fmt_buf total;
+
+	str_printable(it.model);
+	if (it.flags & WIRE_STATUS_LOST)
+		report(d, VERDICT_FAIL, "gpu",
+		       "dmesg tells why (Xid); reset the GPU (nvidia-smi -r) or boot again",
+		       "GPU %u (%s) is lost: it does not answer", it.gpu_index, it.model);
+	else
+		report(d, VERDICT_OK, "gpu", NULL, "GPU %u is %s, %s", it.gpu_index, it.model,
+		       fmt_size(&total, it.vram_total_bytes));
+	return 0;
+}
+
+static void check_gpus(struct doctor *d)
+{
+	struct wire_status ask = { 0 };
+	struct client c;
+	struct err err = { 0 };
+	struct client_place place;
+	int r = client_find(d->common.socket, &place, &err);
+
+	if (!d->has_daemon)
+		return; /* said already */
+	if (r == 0)
+		r = client_connect_place(&place, &err);
+	if (r >= 0) {
+		client_init(&c, r);
+		r = client_list(&c, WIRE_STATUS, &ask, WIRE_STATUS_ITEM, on_gpu, d,
+				SESSION_TIMEOUT_NS, &err);
+		client_fini(&c);
+	}
+	if (r < 0)
+		report(d, VERDICT_FAIL, "gpu", "restart allotd (jobs go on meanwhile)", "%s",
+		       err.text);
+	else if (d->info.n_gpus == 0)
+		report(d, VERDICT_FAIL, "gpu",
+		       "see the lines around this one; without a GPU: allotd --sim",
+		       "allotd has no GPU to share out");
+}
+
+/* the programs that allot consists of; the libraries have their own check */
+static void check_programs(struct doctor *d)
+{
+	static const char *const keeper[] = { "allot-keeper", "../libexec/allot/allot-keeper",
+					      "../keeper/allot-keeper", NULL };
+	static const char *const daemon[] = { "allotd", "../daemon/allotd", NULL };
+	static const char *const sampler[] = { "allot-sampler", "../libexec/allot/allot-sampler",
+					       "../daemon/allot-sampler", NULL };
+	static const struct {
+		const char *name;
+		const char *const *places;
+	} all[] = { { "allot-keeper", keeper },
+		    { "allotd", daemon },
+		    { "allot-sampler", sampler } };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(all); i++) {
+		char path[PATHS_MAX];
+
+		if (paths_beside(all[i].places, path, sizeof(path)) < 0)
+			report(d, VERDICT_FAIL, "program", "install allot whole",
+			       "%s is missing beside this program", all[i].name);
+		else if (access(path, X_OK) < 0)
+			report(d, VERDICT_FAIL, "program", "chmod a+x it, or install allot whole",
+			       "%s may not be executed: %s", path, strerror(errno));
+		else
+			report(d, VERDICT_OK, "program", NULL, "%s is %s", all[i].name, path);
+	}
 }
 
 /* what a bare program would load: in a child, since it runs the driver's constructors */
@@ -251,6 +330,8 @@ static int run(int argc, char **argv)
 	check_daemon(&d);
 	check_library(&d, "libcuda", "libcuda.so.1");
 	check_library(&d, "libnvidia-ml", "libnvidia-ml.so.1");
+	check_gpus(&d);
+	check_programs(&d);
 	check_shims(&d);
 	check_devices(&d);
 	check_cgroup(&d);

@@ -26,6 +26,7 @@
 #define EXIT_NOT_FOUND      127
 #define EXIT_WAITED_OUT     75
 #define START_TIMEOUT_NS    (10 * NS_PER_S)
+#define FIRST_ANSWER_NS     (10 * NS_PER_S)
 #define STILL_WAITING_NS    (30 * NS_PER_S)
 #define MAX_KEEPER_ARGS     64
 
@@ -222,7 +223,8 @@ static int await_admission(struct client *c, const struct wire_run *m, uint64_t 
 	int r = client_ask(c, WIRE_RUN, m, &err);
 
 	while (r >= 0) {
-		r = client_answer(c, STILL_WAITING_NS, &err);
+		/* a daemon that only comes up again may take its time, not longer */
+		r = client_answer(c, waited ? STILL_WAITING_NS : FIRST_ANSWER_NS, &err);
 		packet_close_fds(&c->in);
 		if (r == -ETIMEDOUT && waited) {
 			struct fmt_buf b;

@@ -2,9 +2,11 @@
 #include "daemon/jobs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -284,6 +286,27 @@ void jobs_to_ledger(const struct job *job, const struct wire_run *m, uint64_t no
 	};
 }
 
+/* why we could not look at a peer that spoke to us a moment ago */
+static void refuse_unseen(struct peer *peer, uint32_t request_id)
+{
+	AUTO_FD int probe = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	struct rlimit limit = { 0 };
+
+	if (probe >= 0) {
+		peer_refuse(
+			peer, request_id, WIRE_CODE_FAILED,
+			"allotd cannot see pid %d: it has ended, or /proc is hidden from allotd "
+			"(another PID namespace, hidepid)",
+			peer->pid);
+		return;
+	}
+	(void)getrlimit(RLIMIT_NOFILE, &limit); /* cannot fail for this one */
+	peer_refuse(peer, request_id, WIRE_CODE_FAILED,
+		    "allotd cannot open another file (%s, its limit is %llu): start it with a "
+		    "higher one (ulimit -n, LimitNOFILE=)",
+		    strerror(errno), (unsigned long long)limit.rlim_cur);
+}
+
 /* the registered job, its keeper watched; NULL after the refusal was sent */
 static struct job *make_job(struct daemon *d, struct peer *peer, const struct wire_message *msg)
 {
@@ -293,8 +316,7 @@ static struct job *make_job(struct daemon *d, struct peer *peer, const struct wi
 	struct job *parent = registry_whose(d, peer->pid, &info), *job;
 
 	if (!info.start_ticks || peer->pidfd < 0 || !pidfd_is_alive(peer->pidfd)) {
-		peer_refuse(peer, msg->request_id, WIRE_CODE_FAILED,
-			    "cannot tell who you are (pid %d)", peer->pid);
+		refuse_unseen(peer, msg->request_id);
 		return NULL;
 	}
 	if (parent && parent->spec.keeper_pid == peer->pid && !parent->is_keeper_dead) {

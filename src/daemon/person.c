@@ -149,8 +149,8 @@ static uint64_t list_strangers(struct daemon *d, struct peer *peer, uint32_t id,
 		struct wire_ps_item m = { .pid = s->pid,
 					  .state = WIRE_STATE_UNMANAGED,
 					  .job_class = WIRE_CLASS_NORMAL,
-					  .vram_used_bytes = s->is_known ? s->bytes
-								      : WIRE_UNKNOWN_U64,
+					  .vram_used_bytes =
+						  s->is_known ? s->bytes : WIRE_UNKNOWN_U64,
 					  .vram_limit_bytes = WIRE_UNKNOWN_U64,
 					  .drift_bytes = WIRE_UNKNOWN_U64,
 					  .compute_min_permille = WIRE_UNKNOWN_U32,
@@ -228,6 +228,9 @@ static void fill_status(struct daemon *d, unsigned number, uint64_t now_ns,
 		m->flags |= WIRE_STATUS_LOST;
 	if (sampler_trouble(d->sampler)[0])
 		m->flags |= WIRE_STATUS_STALE;
+	/* the ledger's figures hold; what a card does at this moment is not known from before */
+	if (m->flags & (WIRE_STATUS_LOST | WIRE_STATUS_STALE))
+		m->utilization_pct = m->temperature_c = m->power_mw = WIRE_UNKNOWN_U32;
 	memcpy(m->pci_bus_id, last->pci_bus_id, sizeof(m->pci_bus_id));
 	(void)str_copy(m->model, sizeof(m->model), last->model);
 	list_jobs_of_gpu(d, number, m);

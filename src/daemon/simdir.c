@@ -58,6 +58,10 @@ static int find_profile(const char *profile, char *buf, size_t size, struct err 
 	if (paths_beside(candidates, buf, size) == 0)
 		return 0;
 	near = str_nearest(profile, known);
+	if (near && strcmp(near, profile) == 0)
+		return err_set(err, -ENOENT,
+			       "the profile '%s' is not beside allotd: install allot whole",
+			       profile);
 	return err_set(err, -ENOENT,
 		       "no profile '%.60s'%s%s%s: known are h200, rtx6000ada, small4g, four, "
 		       "or give a file's path",

@@ -339,9 +339,19 @@ static void read_memory(struct gpu_nvml *nvml, nvmlDevice_t device, struct gpu_s
 	const struct api *api = &nvml->api;
 	nvmlMemory_v2_t v2 = { .version = NVML_MEMORY_V2 };
 	nvmlMemory_t v1 = { 0 };
+	nvmlReturn_t r = api->nvmlDeviceGetMemoryInfo_v2
+				 ? api->nvmlDeviceGetMemoryInfo_v2(device, &v2)
+				 : NVML_ERROR_FUNCTION_NOT_FOUND;
 
-	if (api->nvmlDeviceGetMemoryInfo_v2 &&
-	    ok(s, api->nvmlDeviceGetMemoryInfo_v2(device, &v2))) {
+	/*
+	 * Only a driver that has no v2 is asked the old way: v1 counts the driver's reserve as
+	 * used, and figures of both kinds one after the other would show that much appear from
+	 * nowhere.
+	 */
+	if (r != NVML_ERROR_FUNCTION_NOT_FOUND && r != NVML_ERROR_NOT_SUPPORTED &&
+	    r != NVML_ERROR_ARGUMENT_VERSION_MISMATCH && !ok(s, r))
+		return;
+	if (r == NVML_SUCCESS) {
 		s->total_bytes = v2.total;
 		s->reserved_bytes = v2.reserved;
 		s->used_bytes = v2.used;

@@ -253,6 +253,104 @@ class Start(world.World):
         return super().cli(*args, **{'ALLOT_SOCKET': self.socket, **kw})
 
 
+class Trouble(world.World):
+    """the driver hangs, a card is lost, descriptors run out: verbs answer and say so"""
+
+    def faults(self, words):
+        path = self.dir / 'sim/nvml-faults'
+        path.with_suffix('.new').write_text(words)
+        path.with_suffix('.new').rename(path)
+
+    def quick(self, *args):
+        start = time.monotonic()
+        r = self.cli(*args)
+        self.assertLess(time.monotonic() - start, 2.0, args)
+        return r
+
+    def checks(self):
+        return {c['check']: c for c in json.loads(self.quick('doctor', '-o', 'json').stdout)['items'] if c['verdict'] == 'fail'}
+
+    def test_nvml_hangs(self):
+        self.faults('hang')
+        self.assertTrue(until(lambda: self.status()[0]['stale']))
+        self.assertIn('NVML does not answer', self.quick('status').stdout)
+        self.assertIsNone(self.status()[0]['utilization_pct'])
+        self.assertEqual(self.quick('ps').returncode, 0)
+        self.assertEqual(self.quick('run', '--vram', '1G', '--', 'true').returncode, 0)
+        failed = self.checks()
+        self.assertEqual(list(failed), ['nvml'])
+        self.assertIn('nvidia-smi', failed['nvml']['fix'])
+        self.faults('')
+        self.assertTrue(until(lambda: not self.status()[0]['stale']))
+        self.assertEqual(self.checks(), {})
+
+    def test_a_lost_gpu(self):
+        self.faults('lost')
+        self.assertTrue(until(lambda: self.status()[0]['stale']))
+        self.assertIn('GPU LOST', self.quick('status').stdout)
+        self.assertIsNone(self.status()[0]['power_w'])
+        self.assertEqual(self.quick('doctor').returncode, 1)
+        self.assertIn('Xid', self.checks()['gpu']['fix'])
+        r = self.quick('run', '--wait-timeout', '500ms', '--', 'true')
+        self.assertEqual(r.returncode, 75)
+        self.assertIn('GPU 0', r.stderr)
+
+    def test_one_question_without_an_answer_moves_no_figure(self):
+        """the old question counts the driver's reserve as used, and it appeared as unmanaged"""
+        before = self.status()[0]
+        self.faults('error=nvmlDeviceGetMemoryInfo_v2:NVML_ERROR_UNKNOWN')
+        time.sleep(2.5)
+        after = self.status()[0]
+        for name in ('vram_unmanaged_bytes', 'vram_grantable_bytes', 'vram_allocatable_bytes'):
+            self.assertEqual(after[name], before[name], name)
+        self.assertIn(after['vram_used_bytes'], (None, before['vram_used_bytes']))
+
+    def test_a_stopped_allotd_is_not_waited_for_forever(self):
+        os.kill(self.daemon.pid, signal.SIGSTOP)
+        try:
+            r = self.cli('ps')
+            self.assertEqual(r.returncode, 7)
+            self.assertIn('does not answer', r.stderr)
+        finally:
+            os.kill(self.daemon.pid, signal.SIGCONT)
+
+    def test_no_descriptors_left(self):
+        self.stop_daemon()
+        self.daemon = subprocess.Popen(['prlimit', '--nofile=32:32', *self.daemon_args()], env=self.env, stderr=self.log)
+        self.assertTrue(until(lambda: self.cli('ps').returncode == 0))
+        jobs = [self.start_job('--', 'sleep', '2') for _ in range(24)]
+        said = [p.communicate(timeout=30)[1] for p in jobs]
+        refused = [s for p, s in zip(jobs, said) if p.returncode == 125]
+        self.assertTrue(refused)
+        for s in refused:
+            self.assertIn('its limit is 32', s)
+        self.assertEqual({p.returncode for p in jobs}, {0, 125})
+        self.assertEqual(self.run_job('--', 'true').returncode, 0)
+
+    def test_another_version_is_said_in_words(self):
+        import socket
+        import struct
+        import threading
+        path = str(self.dir / 'v2')
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.bind(path)
+        s.listen(5)
+        self.addCleanup(s.close)
+
+        def serve():
+            for _ in range(3):
+                c, _ = s.accept()
+                m = bytearray(c.recv(65536))
+                m[4:6] = struct.pack('<H', 2)
+                c.send(m)
+                c.close()
+        threading.Thread(target=serve, daemon=True).start()
+        for verb, code in ((['ps'], 1), (['run', '--', 'true'], 125), (['doctor'], 1)):
+            r = self.cli(*verb, ALLOT_SOCKET=path)
+            self.assertEqual(r.returncode, code)
+            self.assertIn('protocol 2, this is 1', r.stderr + r.stdout)
+
+
 class NobodyElse(world.World):
     START = False
 
