@@ -47,8 +47,8 @@ static const struct opt opts[] = {
 	{ 0, "class", "CLASS", "latency, normal or batch: who goes first (normal)", OPT_CLASS },
 	{ 0, "when-full", "WHAT", "wait[=TIME] or fail, when the card is full (wait=60s)",
 	  OPT_WHEN_FULL },
-	{ 'g', "gpu", "ID[,ID]", "index, UUID or its beginning, PCI address", OPT_GPU },
-	{ 0, "gpus", "N", "that many GPUs (1)", OPT_GPUS },
+	{ 'g', "gpu", "ID[,ID]", "these: index, UUID or its beginning, PCI address", OPT_GPU },
+	{ 0, "gpus", "N", "that many GPUs, of those of --gpu if it is given (1)", OPT_GPUS },
 	{ 'J', "name", "NAME", "the job's name (the command's)", OPT_NAME },
 	{ 0, "immediate", NULL, "do not wait for a place: exit 75 when there is none",
 	  OPT_IMMEDIATE },
@@ -67,7 +67,7 @@ struct paths {
 /* what the options say; the environment fills in what they left out */
 struct asked {
 	struct wire_run m;
-	bool vram, class;
+	bool vram, class, gpus;
 };
 
 static int on_option(int id, const char *value, void *arg, struct err *err)
@@ -94,8 +94,10 @@ static int on_option(int id, const char *value, void *arg, struct err *err)
 		return r;
 	case OPT_GPUS:
 		r = parse_u64(value, 1, WIRE_MAX_GPUS, &n, err);
-		if (r == 0)
+		if (r == 0) {
 			m->n_gpus = (uint32_t)n;
+			given->gpus = true;
+		}
 		return r;
 	case OPT_NAME:
 		if (!*value || !str_copy(m->name, sizeof(m->name), value))
@@ -380,6 +382,15 @@ static int become_keeper(const struct paths *p, const struct client_place *place
 	return EXIT_REFUSED;
 }
 
+static uint32_t words_in(const char *list)
+{
+	uint32_t n = 1;
+
+	for (; *list; list++)
+		n += *list == ',';
+	return n;
+}
+
 static int run(int argc, char **argv)
 {
 	char program[PATHS_MAX];
@@ -395,6 +406,8 @@ static int run(int argc, char **argv)
 	r = opts_parse(&cmd_run, argc, argv, &common, on_option, &asked);
 	if (r < 0)
 		return opts_exit(r, EXIT_REFUSED);
+	if (asked.m.gpu[0] && !asked.gpus) /* all that are named; --gpus N takes N of them */
+		asked.m.n_gpus = words_in(asked.m.gpu);
 	if (run_request_env(&asked.m, asked.vram, asked.class, &err) < 0) {
 		complain("run", "%s", err.text);
 		return EXIT_REFUSED;

@@ -351,6 +351,35 @@ class Trouble(world.World):
             self.assertIn('protocol 2, this is 1', r.stderr + r.stdout)
 
 
+class Gpus(world.World):
+    PROFILE = 'four'
+
+    def seen(self, *args):
+        r = self.run_job(*args, '--', 'sh', '-c', 'echo $CUDA_VISIBLE_DEVICES $ALLOT_GPU_UUIDS $CUDA_DEVICE_ORDER')
+        self.assertEqual(r.returncode, 0, r.stderr)
+        visible, ours, order = r.stdout.split()
+        self.assertEqual((visible, order), (ours, 'PCI_BUS_ID'))
+        return [self.uuids.index(u) for u in ours.split(',')]
+
+    def test_which_gpus(self):
+        gpus = self.status()
+        self.uuids = [g['gpu'] for g in gpus]
+        pci = [g['pci_bus_id'] for g in gpus]
+        self.assertEqual(self.seen('-g', '1,3'), [1, 3])
+        self.assertEqual(self.seen('-g', f'{self.uuids[2]},0'), [0, 2])
+        self.assertEqual(len(self.seen('-g', '1,3', '--gpus', '1')), 1)
+        self.assertEqual(self.seen('--gpus', '4'), [0, 1, 2, 3])
+        self.assertEqual(self.seen(), [2])
+        for word in (self.uuids[1][:9], self.uuids[1][4:], self.uuids[1].upper(), pci[1], pci[1].upper(), pci[1][5:]):
+            self.assertEqual(self.seen('-g', word), [1], word)
+        for word, code in (('4', 125), ('0,0', 125), ('GPU-', 125), ('1,', 125), (f'1,{self.uuids[1]}', 125)):
+            r = self.run_job('-g', word, '--', 'true')
+            self.assertEqual((r.returncode, len(r.stderr.splitlines())), (code, 1), word)
+        r = self.run_job('--gpus', '2', '--vram', '60G', '--', 'true')
+        self.assertIn('only 1 can ever give as much', r.stderr)
+        self.assertEqual(self.run_job('-g', '1,2', '--', ALLOT, 'run', '-g', '0', '--', 'true').returncode, 125)
+
+
 class NobodyElse(world.World):
     START = False
 
