@@ -366,7 +366,7 @@ class Gpus(world.World):
         self.uuids = [g['gpu'] for g in gpus]
         pci = [g['pci_bus_id'] for g in gpus]
         self.assertEqual(self.seen('-g', '1,3'), [1, 3])
-        self.assertEqual(self.seen('-g', f'{self.uuids[2]},0'), [0, 2])
+        self.assertEqual(self.seen('-g', f'{self.uuids[2]},0'), [2, 0])  # in the order they are named
         self.assertEqual(len(self.seen('-g', '1,3', '--gpus', '1')), 1)
         self.assertEqual(self.seen('--gpus', '4'), [0, 1, 2, 3])
         self.assertEqual(self.seen(), [2])
