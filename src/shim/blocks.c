@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/blocks.h"
 
-#include <pthread.h>
 #include <string.h>
 
+#include "shim/tiny_lock.h"
 #include "shim/wiped.h"
 
 #define LINES      (1u << 14)
-#define CHAINS     3u
+#define CHAINS     7u
 #define HOMES      16u
 #define SLAB_BYTES ((size_t)256 << 10)
 
@@ -15,16 +15,14 @@ _Static_assert(sizeof(struct block) == 64, "one cache line a record");
 
 /* a cache line: some chains and their lock, so that finding a record misses the cache once */
 struct line {
-	_Alignas(64) pthread_mutex_t lock;
+	_Alignas(64) struct tiny_lock lock;
 	struct block *chain[CHAINS];
 };
-#ifdef __x86_64__ /* elsewhere a mutex may be larger, and the line two */
 _Static_assert(sizeof(struct line) == 64, "one cache line");
-#endif
 
 /* a source of records; a record goes back to where it came from */
 struct home {
-	_Alignas(64) pthread_mutex_t lock;
+	_Alignas(64) struct tiny_lock lock;
 	struct block *unused;
 	struct block *fresh, *fresh_end; /* the untouched part of the newest slab */
 };
@@ -61,7 +59,7 @@ struct block *blocks_reserve(void)
 	if (!t)
 		return NULL;
 	h = home_of_thread(t, &index);
-	pthread_mutex_lock(&h->lock);
+	tiny_lock_take(&h->lock);
 	if (h->unused) {
 		b = h->unused;
 		h->unused = b->next;
@@ -73,7 +71,7 @@ struct block *blocks_reserve(void)
 		if (h->fresh)
 			b = h->fresh++;
 	}
-	pthread_mutex_unlock(&h->lock);
+	tiny_lock_give(&h->lock);
 	if (b)
 		*b = (struct block){ .home = index, .charge = CHARGE_NONE };
 	return b;
@@ -88,10 +86,10 @@ void blocks_discard(struct block *b)
 		return;
 	h = &t->home[b->home];
 	b->kind = BLOCK_FREE;
-	pthread_mutex_lock(&h->lock);
+	tiny_lock_take(&h->lock);
 	b->next = h->unused;
 	h->unused = b;
-	pthread_mutex_unlock(&h->lock);
+	tiny_lock_give(&h->lock);
 }
 
 struct place {
@@ -120,14 +118,14 @@ struct block *blocks_insert(struct block *b)
 	struct place p = place_of(table(), b->kind, b->key);
 	struct block **at, *dead;
 
-	pthread_mutex_lock(&p.line->lock);
+	tiny_lock_take(&p.line->lock);
 	at = find(p.chain, b->kind, b->key);
 	dead = *at;
 	if (dead)
 		*at = dead->next;
 	b->next = *p.chain;
 	*p.chain = b;
-	pthread_mutex_unlock(&p.line->lock);
+	tiny_lock_give(&p.line->lock);
 	if (dead)
 		dead->next = NULL;
 	return dead;
@@ -142,12 +140,12 @@ struct block *blocks_take(uint32_t kind, uint64_t key)
 	if (!t)
 		return NULL;
 	p = place_of(t, kind, key);
-	pthread_mutex_lock(&p.line->lock);
+	tiny_lock_take(&p.line->lock);
 	at = find(p.chain, kind, key);
 	b = *at;
 	if (b)
 		*at = b->next;
-	pthread_mutex_unlock(&p.line->lock);
+	tiny_lock_give(&p.line->lock);
 	if (b)
 		b->next = NULL;
 	return b;
@@ -162,11 +160,11 @@ bool blocks_visit(uint32_t kind, uint64_t key, void (*visit)(struct block *b, vo
 	if (!t)
 		return false;
 	p = place_of(t, kind, key);
-	pthread_mutex_lock(&p.line->lock);
+	tiny_lock_take(&p.line->lock);
 	b = *find(p.chain, kind, key);
 	if (b)
 		visit(b, arg);
-	pthread_mutex_unlock(&p.line->lock);
+	tiny_lock_give(&p.line->lock);
 	return b;
 }
 
@@ -192,10 +190,10 @@ struct block *blocks_take_context(void *ctx)
 	struct block *taken = NULL;
 
 	for (struct line *l = t ? t->line : NULL; l && ctx && l < t->line + LINES; l++) {
-		pthread_mutex_lock(&l->lock);
+		tiny_lock_take(&l->lock);
 		for (unsigned i = 0; i < CHAINS; i++)
 			taken = take_of_chain(&l->chain[i], ctx, taken);
-		pthread_mutex_unlock(&l->lock);
+		tiny_lock_give(&l->lock);
 	}
 	return taken;
 }
@@ -216,9 +214,9 @@ bool blocks_find(uint32_t kind, bool (*matches)(struct block *b, void *arg), voi
 	bool found = false;
 
 	for (struct line *l = t ? t->line : NULL; l && !found && l < t->line + LINES; l++) {
-		pthread_mutex_lock(&l->lock);
+		tiny_lock_take(&l->lock);
 		found = find_in_line(l, kind, matches, arg);
-		pthread_mutex_unlock(&l->lock);
+		tiny_lock_give(&l->lock);
 	}
 	return found;
 }

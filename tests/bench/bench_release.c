@@ -36,14 +36,14 @@ CALLS(DECLARE)
 struct shared {
 	_Atomic uint64_t ready, held, asked, got;
 	_Atomic uint64_t freed_ns;
-	uint64_t took_ns[MAX_ROUNDS];
+	int64_t took_ns[MAX_ROUNDS];
 };
 
 static struct shared *sh;
 
 static int by_value(const void *a, const void *b)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
 	return (x > y) - (x < y);
 }
@@ -116,9 +116,8 @@ static int want(uint64_t rounds)
 		own = clock_now_ns() - own;
 		if (p_cuMemFree_v2(p))
 			return 1;
-		/* the free's return may be later than the wake-up that it caused */
-		sh->took_ns[i - 1] =
-			size_sat_sub(size_sat_sub(end, atomic_load(&sh->freed_ns)), own);
+		/* below 0: the free returned later than the wake-up that it caused */
+		sh->took_ns[i - 1] = (int64_t)(end - atomic_load(&sh->freed_ns)) - (int64_t)own;
 		atomic_store(&sh->got, i);
 	}
 	qsort(sh->took_ns, rounds, sizeof(sh->took_ns[0]), by_value);

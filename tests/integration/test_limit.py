@@ -3,6 +3,7 @@
 """The wall: a job is held to its limit, over all its processes, whatever it does."""
 import os
 import signal
+import sys
 import time
 
 import tap
@@ -36,7 +37,7 @@ class Wall(world.World):
             self.assertIn(word, said[0])
 
     def test_a3_two_processes_share_one_limit(self):
-        a = Gpu(self, '-J', 'pair', '--vram', '6G', before=[os.path.abspath(__file__), '--two'])
+        a = Gpu(self, '-J', 'pair', '--vram', '6G', before=[sys.executable, os.path.abspath(__file__), '--two'])
         self.assertEqual(a.hear(), 'ready')
         self.assertEqual(a('1 init'), 'ok')
         self.assertEqual(a('2 init'), 'ok')
@@ -282,7 +283,6 @@ class Full(world.World):
 def two():
     """two gpu_shells under one roof: '1 CMD' and '2 CMD' go to the one or the other"""
     import subprocess
-    import sys
     shells = [subprocess.Popen([Gpu.PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(2)]
     args = sys.stdin
     print('ready', flush=True)
@@ -295,7 +295,6 @@ def two():
 
 
 if __name__ == '__main__':
-    import sys
     if '--two' in sys.argv:
         two()
     else:
