@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -510,6 +511,9 @@ unsigned jobs_cancel(struct daemon *d, struct job *job, int signal, const char *
 
 	(void)d;
 	log_info("job %llu (%s) cancelled by %s", id_of(job), job->spec.name, by);
+	/* Ctrl-Z stops the keeper with its command, and a stopped keeper ends nothing */
+	if (job->keeper_pidfd >= 0)
+		(void)syscall(SYS_pidfd_send_signal, job->keeper_pidfd, SIGCONT, NULL, 0);
 	if (!job->is_admitted) {
 		peer_refuse(job->keeper, job->run_request_id, WIRE_CODE_FAILED,
 			    "job %llu was cancelled by %s while it waited", id_of(job), by);

@@ -351,6 +351,88 @@ class Trouble(world.World):
             self.assertIn('protocol 2, this is 1', r.stderr + r.stdout)
 
 
+class Terminal(world.World):
+    """in an interactive shell: Ctrl-Z, fg, bg, Ctrl-C, the line is cut"""
+
+    def setUp(self):
+        super().setUp()
+        import pty
+        self.shell, self.fd = pty.fork()
+        if self.shell == 0:
+            os.execvpe('bash', ['bash', '--norc', '--noprofile', '-i'], {**self.env, 'A': ALLOT, 'PS1': '>', 'TERM': 'dumb'})
+        self.hear('>')
+
+    def tearDown(self):
+        os.close(self.fd)
+        os.kill(self.shell, signal.SIGKILL)
+        os.waitpid(self.shell, 0)
+        super().tearDown()
+
+    def hear(self, want, seconds=10):
+        import select
+        out, end = '', time.monotonic() + seconds
+        while want not in out and time.monotonic() < end:
+            if select.select([self.fd], [], [], 0.05)[0]:
+                try:
+                    out += os.read(self.fd, 4096).decode(errors='replace')
+                except OSError:
+                    break
+        self.assertIn(want, out)
+        return out
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def last_status(self, code):
+        self.type('echo st""atus=$?.\n')
+        self.hear(f'status={code}.')
+
+    def test_stop_go_on_and_interrupt(self):
+        self.type("$A run -J a -- sh -c 'echo st\"\"arted; while :; do sleep 0.1; done'\n")
+        self.hear('started')
+        self.type('\x1a')
+        self.hear('Stopped')
+        self.assertEqual(len(self.ps('a')), 1)
+        self.type('fg\n')
+        self.hear('sleep 0.1')
+        time.sleep(0.2)
+        self.type('\x03')
+        self.last_status(130)
+
+    def test_a_stopped_job_can_be_cancelled(self):
+        self.type('$A run -J a -- sleep 60\n')
+        job = until(lambda: self.ps('a'))[0]['job']
+        time.sleep(0.3)
+        self.type('\x1a')
+        self.hear('Stopped')
+        self.assertEqual(self.cli('cancel', job).returncode, 0)
+        self.assertTrue(until(lambda: not self.ps('a'), 3))
+
+    def test_a_waiter_is_interrupted(self):
+        self.start_job('-J', 'first', '--vram', '139G', '--', 'sleep', '20')
+        self.assertTrue(until(lambda: self.ps('first')))
+        self.type('$A run -J a --vram 20G -- true\n')
+        self.hear('waiting')
+        self.type('\x03')
+        self.last_status(130)
+        self.assertTrue(until(lambda: self.status()[0]['waiting'] == 0))
+
+    def test_the_line_is_cut(self):
+        self.type('nohup $A run -J stays -- sleep 20 > /dev/null 2>&1 &\n')
+        self.assertTrue(until(lambda: self.ps('stays')))
+        self.type('$A run -J goes -- sleep 20\n')
+        self.assertTrue(until(lambda: self.ps('goes')))
+        os.close(self.fd)
+        self.fd = os.open('/dev/null', os.O_RDONLY)
+        self.assertTrue(until(lambda: not self.ps('goes'), 5))
+        job = self.ps('stays')[0]['job']
+        self.assertEqual(self.cli('cancel', job).returncode, 0)
+
+    def test_it_is_in_the_foreground(self):
+        self.type('$A run -- python3 -c "import os; print(\'fg\', os.tcgetpgrp(0) == os.getpgrp(), os.isatty(0))"\n')
+        self.hear('fg True True')
+
+
 class Gpus(world.World):
     PROFILE = 'four'
 
