@@ -214,7 +214,7 @@ static void the_detail_list(void **state)
 	assert_int_equal(detail[0].gpuInstanceId, NVML_NO_INSTANCE);
 	list.version = 1;
 	assert_int_equal(F(nvmlDeviceGetRunningProcessDetailList)(card(1), &list),
-			 NVML_ERROR_FUNCTION_NOT_FOUND);
+			 NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 	fixture_kill(one);
 }
 
