@@ -41,8 +41,9 @@
 #define TIMELINE_DEVICES   16
 #define TIMELINE_SLICE_NS  ((uint64_t)2048000)
 #define TIMELINE_SWITCH_NS ((uint64_t)225000)
-#define TIMELINE_LOOK_NS   ((uint64_t)5000000) /* how often neighbours are checked for being alive \
-						*/
+#define TIMELINE_LOOK_NS                                                        \
+	((uint64_t)5000000) /* how often neighbours are checked for being alive \
+			     */
 #define TIMELINE_PATH_MAX 1024
 
 enum timeline_lane {

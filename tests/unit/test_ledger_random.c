@@ -697,7 +697,8 @@ static void run(uint64_t seed, unsigned long operations)
 			if (w->progs[i].state != R_NONE)
 				check_program(w, &w->progs[i]);
 	}
-	printf("# seed %llu: %lu grants, %lu waits, %lu over, %lu full, %lu circles, %lu cancelled, "
+	printf("# seed %llu: %lu grants, %lu waits, %lu over, %lu full, %lu circles, %lu "
+	       "cancelled, "
 	       "%lu contexts (%lu undone), %lu admitted (%lu nested, %lu gave up), %lu deaths\n",
 	       (unsigned long long)seed, w->grants, w->waits, w->over, w->full, w->circles,
 	       w->cancels, w->settled, w->undone, w->admissions, w->nested, w->waited_out, w->gone);

@@ -255,7 +255,8 @@ static void errors_are_the_drivers(void **state)
 	assert_int_equal(F(nvmlDeviceGetComputeRunningProcesses_v3)(card(0), NULL, NULL),
 			 NVML_ERROR_INVALID_ARGUMENT);
 	n = 3; /* nobody is there: the driver does not look at the array */
-	assert_int_equal(F(nvmlDeviceGetComputeRunningProcesses_v3)(card(0), &n, NULL), NVML_SUCCESS);
+	assert_int_equal(F(nvmlDeviceGetComputeRunningProcesses_v3)(card(0), &n, NULL),
+			 NVML_SUCCESS);
 	assert_int_equal(n, 0);
 	fixture_faults("lost=0");
 	assert_int_equal(F(nvmlDeviceGetMemoryInfo)(first, &v1), NVML_ERROR_GPU_IS_LOST);

@@ -138,7 +138,8 @@ static void a_refusal_keeps_its_words_and_class(void **state)
 				     1000000000, &err),
 			 -EBADMSG);
 	close(ends[1]);
-	r = client_call(&c, WIRE_CANCEL, &(struct wire_cancel){ 0 }, WIRE_OK, &ok, 1000000000, &err);
+	r = client_call(&c, WIRE_CANCEL, &(struct wire_cancel){ 0 }, WIRE_OK, &ok, 1000000000,
+			&err);
 	assert_true(r == -EPIPE || r == -ECONNRESET);
 	assert_int_equal(client_exit_code(&c, r), 7);
 	client_fini(&c);
