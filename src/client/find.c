@@ -23,7 +23,9 @@ int client_find(const char *explicit_socket, struct client_place *ret, struct er
 	if (named && *named) {
 		place.is_explicit = true;
 		path = named;
-	} else if (access(PATHS_SYSTEM_SOCKET, F_OK) == 0) {
+	} else if (access(PATHS_SYSTEM_SOCKET, F_OK) == 0 ||
+		   (errno != ENOENT && errno != ENOTDIR)) {
+		/* also one whose folder is closed to us: it is there, and connecting tells */
 		path = PATHS_SYSTEM_SOCKET;
 	} else if (paths_user_socket(user, sizeof(user)) < 0) {
 		return err_set(err, -ENAMETOOLONG,
@@ -73,9 +75,11 @@ int client_connect_place(const struct client_place *place, struct err *err)
 	case -ECONNREFUSED:
 		r = fd == -ENOTDIR ? -ENOENT : fd;
 		if (place->is_explicit || place->is_system)
-			return err_set(err, r,
-				       "no allotd listens on '%s': start it with 'allotd%s%s'",
-				       place->socket, place->is_system ? "" : " --socket ",
+			return err_set(err, r, "no allotd listens on '%s': start it with '%s%s'",
+				       place->socket,
+				       place->is_system
+					       ? "systemctl start allotd', or as root 'allotd"
+					       : "allotd --socket ",
 				       place->is_system ? "" : place->socket);
 		return err_set(err, r,
 			       "no allotd listens on '%s': start it with 'allotd' or use "

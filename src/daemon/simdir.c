@@ -112,6 +112,29 @@ static int put_profile(const char *dir, const char *from, struct err *err)
 	return r < 0 ? err_set(err, r, "cannot write '%s': %s", path, strerror(-r)) : 0;
 }
 
+/*
+ * The service's simulated cards are everybody's, as real ones are: any user's program writes into
+ * their state.  Sticky, so that nobody but us replaces the libraries; the files made beforehand,
+ * since a sticky folder lets others open only what belongs to its owner (fs.protected_regular).
+ */
+static int open_to_all(const char *dir, struct err *err)
+{
+	static const char *const files[] = { "state", "alive", "timeline" };
+	int r = chmod(dir, 01777) < 0 ? -errno : 0;
+
+	for (unsigned i = 0; r == 0 && i < ARRAY_SIZE(files); i++) {
+		char path[PATHS_MAX];
+		AUTO_FD int fd = -1;
+
+		if (!str_print(path, sizeof(path), "%s/%s", dir, files[i]))
+			return err_set(err, -ENAMETOOLONG, "path '%s' is too long", dir);
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0 || fchmod(fd, 0666) < 0)
+			r = -errno;
+	}
+	return r < 0 ? err_set(err, r, "cannot open folder '%s' to all: %s", dir, strerror(-r)) : 0;
+}
+
 int simdir_make(struct instance *in, const char *profile, char *ret_dir, size_t size,
 		struct err *err)
 {
@@ -131,5 +154,7 @@ int simdir_make(struct instance *in, const char *profile, char *ret_dir, size_t 
 		r = put_link(ret_dir, "libcuda.so.1", cuda_places, err);
 	if (r == 0)
 		r = put_link(ret_dir, "libnvidia-ml.so.1", nvml_places, err);
-	return r < 0 ? r : put_profile(ret_dir, from, err);
+	if (r == 0)
+		r = put_profile(ret_dir, from, err);
+	return r == 0 && in->is_system ? open_to_all(ret_dir, err) : r;
 }

@@ -7,6 +7,7 @@ import pathlib
 import signal
 import subprocess
 import time
+import unittest
 
 import tap
 import world
@@ -510,6 +511,62 @@ class Permission(world.World):
                                capture_output=True, text=True, check=False)
             self.assertEqual(r.returncode, 4, r.stderr)
             self.assertIn('may not be opened', r.stderr)
+
+
+@unittest.skipIf(os.geteuid() != 0, 'needs root, to be several users')
+class Users(world.World):
+    """the service of root, used by others"""
+    ALICE, BOB = 65533, 65534
+
+    def setUp(self):
+        super().setUp()
+        self.dir.chmod(0o755)
+
+    def by(self, uid, *args, **kw):
+        return subprocess.run(self.words(uid, *args), env=self.env, capture_output=True, text=True, timeout=30, check=False, **kw)
+
+    def words(self, uid, *args):
+        return ['setpriv', f'--reuid={uid}', f'--regid={uid}', '--clear-groups', *map(str, args)]
+
+    def test_simulated_cards_are_everybodys(self):
+        """other users' programs fell back to a card of their own and found it forbidden"""
+        held = []
+        for uid in (self.ALICE, self.BOB):
+            gpu = world.Gpu(self, before=self.words(uid, ALLOT, 'run', '--vram', '2G', '--'), bare=True).start()
+            self.assertEqual(gpu.info()[1], 2 * GIB)
+            held.append(gpu)
+        self.assertEqual({i['user'] for i in self.ps()}, {'nobody', '65533'})
+        self.assertTrue(all(i['vram_used_bytes'] for i in self.ps()))
+        for gpu in held:
+            gpu.end()
+
+    def test_nobody_changes_anothers_job(self):
+        p = subprocess.Popen(self.words(self.ALICE, ALLOT, 'run', '-J', 'hers', '--vram', '2G', '--', 'sleep', '20'), env=self.env)
+        self.children.append(p)
+        job = until(lambda: self.ps('hers'))[0]['job']
+        for verb in (('cancel', job), ('set', job, 'vram=1G')):
+            r = self.by(self.BOB, ALLOT, *verb)
+            self.assertEqual(r.returncode, 4, r.stderr)
+            self.assertIn(f'uid {self.ALICE}', r.stderr)
+        self.assertIn('hers', self.by(self.BOB, ALLOT, 'ps').stdout)
+        self.assertEqual(self.by(self.ALICE, ALLOT, 'cancel', job).returncode, 0)
+        self.assertEqual(p.wait(10), 143)
+
+    def test_the_libraries_cannot_be_exchanged(self):
+        for name in ('libcuda.so.1', 'libnvidia-ml.so.1', 'profile.conf'):
+            self.assertNotEqual(self.by(self.BOB, 'mv', '/dev/null', self.dir / 'sim' / name).returncode, 0)
+            self.assertNotEqual(self.by(self.BOB, 'rm', '-f', self.dir / 'sim' / name).returncode, 0)
+
+    def test_a_closed_folder_is_no_absent_daemon(self):
+        """a second daemon was started silently"""
+        script = (f'mount -t tmpfs none /run && mkdir /run/allot && chmod 700 /run/allot && '
+                  f'exec {" ".join(self.words(self.BOB, ALLOT, "run", "--", "true"))}')
+        r = subprocess.run(['unshare', '-m', 'sh', '-c', script], capture_output=True, text=True, timeout=30, check=False,
+                           env={k: v for k, v in self.env.items() if k != 'ALLOT_SOCKET'})
+        if 'unshare' in r.stderr or 'mount' in r.stderr:
+            self.skipTest('needs a mount namespace')
+        self.assertEqual(r.returncode, 4, r.stderr)
+        self.assertIn('may not be opened', r.stderr)
 
 
 if __name__ == '__main__':
