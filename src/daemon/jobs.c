@@ -291,9 +291,10 @@ void jobs_to_ledger(const struct job *job, const struct wire_run *m, uint64_t no
 static void refuse_unseen(struct peer *peer, uint32_t request_id)
 {
 	AUTO_FD int probe = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	int e = probe < 0 ? errno : peer->pidfd < 0 ? -peer->pidfd : 0;
 	struct rlimit limit = { 0 };
 
-	if (probe >= 0) {
+	if (e != EMFILE && e != ENFILE) {
 		peer_refuse(
 			peer, request_id, WIRE_CODE_FAILED,
 			"allotd cannot see pid %d: it has ended, or /proc is hidden from allotd "
@@ -305,7 +306,7 @@ static void refuse_unseen(struct peer *peer, uint32_t request_id)
 	peer_refuse(peer, request_id, WIRE_CODE_FAILED,
 		    "allotd cannot open another file (%s, its limit is %llu): start it with a "
 		    "higher one (ulimit -n, LimitNOFILE=)",
-		    strerror(errno), (unsigned long long)limit.rlim_cur);
+		    strerror(e), (unsigned long long)limit.rlim_cur);
 }
 
 /* the registered job, its keeper watched; NULL after the refusal was sent */
