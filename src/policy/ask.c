@@ -79,22 +79,23 @@ static enum ledger_result refuse(struct ledger *l, struct ticket *t, enum ledger
 }
 
 /* the bytes of a context depend on what is known and left at the moment */
-static struct block look(struct ticket *t, uint64_t pass)
+static struct block look(struct ticket *t, bool patient)
 {
 	if (t->kind == TICKET_CONTEXT)
-		t->bytes = context_estimate(t->account);
-	return room_for_ask(t->account->lease, t->bytes, pass);
+		t->bytes = context_estimate(t->account, patient);
+	return room_for_ask(t->account->lease, t->bytes, 0);
 }
 
 /* what may not wait: decided here and now */
-static enum ledger_result ask_at_once(struct ledger *l, struct ticket *t, uint64_t now_ns)
+static enum ledger_result ask_at_once(struct ledger *l, struct ticket *t, bool patient,
+				      uint64_t now_ns)
 {
 	struct gpu *g = t->account->lease->gpu;
-	struct block b = look(t, 0);
+	struct block b = look(t, patient);
 
 	if (b.over || b.mark) {
 		gpu_call_back(l, g, NULL, now_ns);
-		b = look(t, 0);
+		b = look(t, patient);
 	}
 	if (b.over)
 		return refuse(l, t, LEDGER_OVER_LIMIT, b.wall);
@@ -109,12 +110,12 @@ static enum ledger_result ask_in_line(struct ledger *l, struct ticket *t, uint64
 {
 	struct ledger_process *p = t->account->process;
 	struct gpu *g = t->account->lease->gpu;
-	struct block b = look(t, 0);
+	struct block b = look(t, true);
 
 	if (b.over) {
 		gpu_call_back(l, g, job_root(p->job), now_ns);
-		b = look(t, 0);
-		if (b.over && !lease_is_unsettled(b.wall, now_ns))
+		b = look(t, true);
+		if (b.over && !wait_may_settle(t, b.wall, now_ns))
 			return refuse(l, t, LEDGER_OVER_LIMIT, b.wall);
 	}
 	if (!b.over && !b.mark && !g->n_waiters) {
@@ -159,7 +160,7 @@ static enum ledger_result ask(struct ledger *l, struct ledger_process *p, unsign
 	t->since_ns = now_ns;
 	t->deadline_ns = size_sat_add(now_ns, p->job->may_wait ? p->job->when_full_ns : 0);
 	if ((flags & LEDGER_NO_WAIT) || !p->job->may_wait)
-		result = ask_at_once(l, t, now_ns);
+		result = ask_at_once(l, t, !(flags & LEDGER_NO_WAIT), now_ns);
 	else
 		result = ask_in_line(l, t, now_ns);
 	/* --when-full fail is about room: a figure that is being measured is waited for all the

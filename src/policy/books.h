@@ -224,10 +224,11 @@ uint64_t lease_left(const struct lease *lease);
 uint64_t lease_slack(const struct lease *lease);
 uint64_t gpu_slack(const struct gpu *g);
 bool lease_is_unsettled(const struct lease *wall, uint64_t now_ns);
+bool context_cost_is_near(const struct account *a);
 struct block room_for_ask(struct lease *lease, uint64_t bytes, uint64_t pass);
 struct block room_for_promise(struct lease *parent, struct gpu *g, uint64_t more, uint64_t pass);
 uint64_t credit_ahead(const struct ledger *l, const struct account *a);
-uint64_t context_estimate(const struct account *a);
+uint64_t context_estimate(const struct account *a, bool patient);
 
 /* ask.c */
 void ticket_apply(struct ledger *l, struct ticket *t, uint64_t now_ns);
@@ -237,6 +238,7 @@ struct account *process_account(struct ledger_process *p, unsigned slot);
 
 /* wait.c */
 void wait_add(struct ticket *t, uint64_t now_ns);
+bool wait_may_settle(const struct ticket *t, const struct lease *wall, uint64_t now_ns);
 void wait_resort(struct ledger *l, struct ledger_job *j);
 void wait_answer(struct ledger *l, struct ticket *t, enum ledger_result result, uint64_t now_ns);
 void wait_pump(struct ledger *l, struct gpu *g, uint64_t now_ns);

@@ -177,8 +177,25 @@ uint64_t credit_ahead(const struct ledger *l, const struct account *a)
 	return ahead & ~(MIB - 1);
 }
 
-/** context_estimate - what to reserve for a context */
-uint64_t context_estimate(const struct account *a)
+/** context_cost_is_near - nobody knows yet what a context costs here, but one is being made */
+bool context_cost_is_near(const struct account *a)
+{
+	const struct gpu *g = a->lease->gpu;
+	const struct account *other;
+
+	if (g->context_bytes)
+		return false;
+	list_for_each (other, &g->accounts, on_gpu)
+		if (other->creating || other->settling)
+			return true;
+	return false;
+}
+
+/**
+ * context_estimate - what to reserve for a context
+ * @patient: may it wait until the first one is measured, rather than be made where it may not fit?
+ */
+uint64_t context_estimate(const struct account *a, bool patient)
 {
 	const struct lease *lease = a->lease;
 	const struct gpu *g = lease->gpu;
@@ -189,6 +206,8 @@ uint64_t context_estimate(const struct account *a)
 		return g->context_bytes;
 	if (!left)
 		return CONTEXT_FLOOR;
+	if (patient && left < LEDGER_CONTEXT_BYTES && context_cost_is_near(a))
+		return LEDGER_CONTEXT_BYTES;
 	room = size_max(gpu_slack(g), size_sat_sub(lease->request, lease->charged));
 	return size_min(size_min(LEDGER_CONTEXT_BYTES, left), size_max(room, CONTEXT_FLOOR));
 }

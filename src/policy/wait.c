@@ -121,18 +121,26 @@ void wait_answer(struct ledger *l, struct ticket *t, enum ledger_result result, 
 	list_append(&l->ready, &t->node);
 }
 
+/** wait_may_settle - @t is over @wall: may a figure yet say otherwise? */
+bool wait_may_settle(const struct ticket *t, const struct lease *wall, uint64_t now_ns)
+{
+	return lease_is_unsettled(wall, now_ns) ||
+	       (t->kind == TICKET_CONTEXT && context_cost_is_near(t->account));
+}
+
 /* one waiter's turn; false: it goes on waiting */
 static bool wait_turn(struct ledger *l, struct ticket *t, uint64_t now_ns)
 {
+	bool patient = !t->settle_deadline_ns || now_ns < t->settle_deadline_ns;
 	struct block b;
 
 	if (t->kind == TICKET_CONTEXT)
-		t->bytes = context_estimate(t->account);
+		t->bytes = context_estimate(t->account, patient);
 	b = room_for_ask(t->account->lease, t->bytes, l->pass);
 	if (b.over) {
 		if (!t->settle_deadline_ns)
 			t->settle_deadline_ns = now_ns + LEDGER_SETTLE_NS;
-		if (now_ns < t->settle_deadline_ns && lease_is_unsettled(b.wall, now_ns))
+		if (now_ns < t->settle_deadline_ns && wait_may_settle(t, b.wall, now_ns))
 			return false;
 		wait_answer(l, t, LEDGER_OVER_LIMIT, now_ns);
 		return true;

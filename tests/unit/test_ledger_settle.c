@@ -243,6 +243,31 @@ static void a6_two_contexts_at_once(void **state)
 	world_fini(&w);
 }
 
+/* nobody knows the cost yet, and the last of four would be made where it cannot fit */
+static void a24_who_starts_beside_the_first_waits_for_its_cost(void **state)
+{
+	struct program p[4], *all[] = { &p[0], &p[1], &p[2], &p[3] };
+	struct ledger_job *j;
+	struct world w;
+
+	(void)state;
+	world_init_1(&w, 100);
+	j = job_of(&w, 1, 0, 1600 * MIB);
+	for (int i = 0; i < 4; i++)
+		start(&w, &p[i], j, 100 + i);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(need_context(&w, &p[i]), LEDGER_CONTEXT_BYTES);
+	assert_int_equal(ledger_need_context(w.l, p[3].p, 0, 0, &p[3], w.now, &w.g), LEDGER_WAIT);
+	for (int i = 0; i < 3; i++)
+		context_made(&w, &p[i], 300 * MIB);
+	sample(&w, all, 4, 0);
+	for (int i = 0; i < 3; i++)
+		event_of(&w, LEDGER_EVENT_SETTLED);
+	answer_of(&w, &p[3], LEDGER_OK);
+	assert_int_equal(w.g.bytes, 300 * MIB);
+	world_fini(&w);
+}
+
 static void k6_the_dead_hold_until_nvml_shows_them_gone(void **state)
 {
 	struct program a, b, *all[] = { &a, &b };
@@ -483,6 +508,7 @@ int main(void)
 		cmocka_unit_test(a4_drift_is_shown_never_acted_upon),
 		cmocka_unit_test(a24_who_would_be_refused_waits_for_the_figure),
 		cmocka_unit_test(a6_two_contexts_at_once),
+		cmocka_unit_test(a24_who_starts_beside_the_first_waits_for_its_cost),
 		cmocka_unit_test(k6_the_dead_hold_until_nvml_shows_them_gone),
 		cmocka_unit_test(k6_a_card_without_process_figures),
 		cmocka_unit_test(e_detached_is_charged_at_nvmls_figure),
