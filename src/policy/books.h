@@ -136,8 +136,10 @@ struct account {
 	uint64_t snap_held;
 	uint64_t snap_grants;
 	uint64_t granted_peak;
-	uint64_t grants; /* counts */
-	uint64_t measured;
+	uint64_t grants;   /* counts */
+	uint64_t measured; /* NVML − held, in the last sample that can be believed */
+	uint64_t measured_held;
+	uint64_t measured_since_ns; /* all the same since then */
 	bool measured_valid;
 	uint64_t unsettled_until_ns;
 };

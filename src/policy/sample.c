@@ -5,6 +5,10 @@
  * NVML's figures.  A figure is compared with what was held; it is believed when that was the same
  * before and after the sampler looked.  When it was not, one thing is still certain: whatever NVML
  * shows beyond the most that was granted in between is not the program's own.
+ *
+ * What is held is charged before the driver takes it and until the driver has freed it.  So a
+ * figure may lack what is on its way, and NVML − held is never too much: the overhead grows by it
+ * at once, but shrinks only when nothing is held, or when nothing has moved for LEDGER_STEADY_NS.
  */
 
 #define DYING_NS      (10 * NS_PER_MS) /* between samples while a dead process is not gone */
@@ -92,11 +96,18 @@ static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint
 {
 	uint64_t held = held_now(l, a);
 	uint64_t measured = size_sat_sub(a->figure, held);
-	bool same = a->measured_valid && a->measured == measured;
+	bool same = a->measured_valid && a->measured == measured && a->measured_held == held;
+	bool steady;
 
+	if (!same)
+		a->measured_since_ns = begun_ns;
 	a->measured = measured;
+	a->measured_held = held;
 	a->measured_valid = true;
+	steady = held == 0 || (same && begun_ns - a->measured_since_ns >= LEDGER_STEADY_NS);
 	if (settles_now(l, a, begun_ns)) {
+		if (measured < a->overhead + a->pending && !steady)
+			return;
 		measure_contexts(l, a, measured, begun_ns, now_ns);
 		return;
 	}
@@ -104,11 +115,10 @@ static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint
 		set_overhead(a, measured - a->pending, now_ns);
 		if (!same)
 			account_unsettle(a, now_ns);
-		a->measured = measured;
 		a->measured_valid = true;
 		return;
 	}
-	if (!same)
+	if (!same || (measured < a->overhead + a->pending && !steady))
 		return;
 	if (!a->pending && measured < a->overhead && a->seen)
 		set_overhead(a, measured, now_ns);
