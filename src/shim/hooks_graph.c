@@ -212,32 +212,36 @@ CUresult cuGraphDestroy(CUgraph hGraph)
 /* ---- where the memory appears ---- */
 
 struct growing {
-	struct pool *pool; /* NULL: nothing to watch */
-	uint64_t provisional;
+	bool is_watched;
+	struct pool_call call;
 };
 
 static bool grow_begin(struct footprint f, struct growing *ret)
 {
+	struct pool *p;
 	int slot;
 
 	*ret = (struct growing){ 0 };
 	if (f.bytes == 0)
 		return true;
-	ret->pool = pools_graph(f.dev, &slot);
+	p = pools_graph(f.dev, &slot);
 	if (slot == DEVICES_AWAY)
 		return false;
-	return !ret->pool || pools_begin(ret->pool, f.bytes, &ret->provisional);
+	ret->is_watched = p != NULL;
+	return !p || pools_begin(p, f.bytes, &ret->call);
 }
 
-/* a launch cannot be undone: growth that the lease had no room for is seen by NVML */
-static void grow_end(const struct growing *g)
+/* a launch cannot be undone: growth that was not to be had is trimmed when it has run */
+static void grow_end(struct growing *g)
 {
-	if (g->pool)
-		(void)pools_end(g->pool, g->provisional);
+	if (!g->is_watched || pools_end(&g->call))
+		return;
+	pools_freed();
+	pools_undone(&g->call);
 }
 
 static void instantiated(CUresult rc, const CUgraphExec *exec, struct footprint f,
-			 const struct growing *g)
+			 struct growing *g)
 {
 	grow_end(g);
 	if (rc == CUDA_SUCCESS)

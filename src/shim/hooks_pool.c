@@ -43,27 +43,38 @@ static CUresult driver_free(CUdeviceptr dptr, CUstream stream, bool per_thread)
 			  : real_cuMemFreeAsync(dptr, stream);
 }
 
+/* it was just made: nobody uses it.  The call that waits brings it home, a capture forbids that */
+static void undo(const struct async_alloc *a, CUresult rc)
+{
+	if (rc != CUDA_SUCCESS)
+		return;
+	if (capture_any() || real_cuMemFree_v2(*a->dptr) != CUDA_SUCCESS)
+		(void)driver_free(*a->dptr, a->stream, a->per_thread);
+	*a->dptr = 0;
+	pools_freed();
+}
+
 static CUresult alloc_charged(const struct async_alloc *a, struct pool *p, int slot)
 {
 	unsigned attempts = 0;
-	uint64_t provisional;
+	struct pool_call call = { .stream = a->stream,
+				  .has_stream = true,
+				  .per_thread = a->per_thread };
 	CUresult rc;
 	bool kept;
 
 	do {
 		*a->dptr = 0; /* as the driver does it first of all */
-		if (!pools_begin(p, a->bytes, &provisional))
+		if (!pools_begin(p, a->bytes, &call))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		rc = driver_alloc(a);
-		kept = pools_end(p, provisional);
+		kept = pools_end(&call);
+		if (!kept) {
+			undo(a, rc);
+			pools_undone(&call);
+		}
 	} while (rc == CUDA_ERROR_OUT_OF_MEMORY && reserve_pause(slot, a->bytes, &attempts));
-	if (kept || rc != CUDA_SUCCESS)
-		return rc;
-	(void)driver_free(*a->dptr, a->stream, a->per_thread);
-	*a->dptr = 0;
-	pools_freed();
-	pools_settle(p);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return kept ? rc : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult alloc_async(const struct async_alloc *a)

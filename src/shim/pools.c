@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/pools.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 #include "base/size.h"
 #include "shim/blocks.h"
@@ -17,7 +19,10 @@
  */
 #define GROWTH_STEP     (32 * MIB)
 #define GROWTH_STEP_MIN (2 * MIB)
+#define NARROW_MAX      (96 * MIB) /* what a pool may grow by before that is undone */
 #define SETTLE_TRIES    8
+#define RETURN_TRIES    10      /* looks at room that is on its way back: a second in all … */
+#define RETURN_PAUSE_NS 1000000 /* … after so long; doubles */
 #define GRAPH_DEVICES   64
 #define POOLS_PER_SLAB  256
 
@@ -44,6 +49,7 @@ struct pools {
 	struct pool *_Atomic all;
 	pthread_mutex_t making;
 	struct pool *fresh, *fresh_end;
+	pthread_mutex_t narrow;
 	struct pool *_Atomic graph[GRAPH_DEVICES];
 };
 
@@ -352,25 +358,110 @@ static bool cover(struct pool *p, uint64_t bytes, unsigned flags, uint64_t *ret_
 	return true;
 }
 
-bool pools_begin(struct pool *p, uint64_t bytes, uint64_t *ret_provisional)
+static void narrow_enter(struct pool_call *call)
 {
-	bool forbidden = capture_forbids_wait();
-
-	*ret_provisional = 0;
-	if (cover(p, size_round_up(bytes, GROWTH_STEP), ACCOUNT_QUIET | ACCOUNT_NO_WAIT,
-		  ret_provisional))
-		return true;
-	if (!forbidden)
-		pools_trim(p->slot);
-	if (has_room(p, bytes))
-		return true;
-	return cover(p, size_round_up(bytes, GROWTH_STEP_MIN), forbidden ? ACCOUNT_NO_WAIT : 0,
-		     ret_provisional);
+	pthread_mutex_lock(&pools()->narrow);
+	call->is_narrow = true;
 }
 
-bool pools_end(struct pool *p, uint64_t provisional)
+static void narrow_leave(struct pool_call *call)
 {
-	return settle(p, provisional);
+	if (call->is_narrow)
+		pthread_mutex_unlock(&pools()->narrow);
+	call->is_narrow = false;
+}
+
+static void pause_ns(uint64_t ns)
+{
+	struct timespec ts = { .tv_nsec = (long)ns };
+	int saved_errno = errno;
+
+	(void)nanosleep(&ts, NULL);
+	errno = saved_errno;
+}
+
+/* is there work on the stream, which holds up what was freed on it? */
+static bool is_busy(const struct pool_call *call)
+{
+	CUresult rc;
+
+	if (!call->has_stream || capture_any())
+		return false;
+	rc = call->per_thread ? real_cuStreamQuery_ptsz(call->stream)
+			      : real_cuStreamQuery(call->stream);
+	return rc == CUDA_ERROR_NOT_READY;
+}
+
+/* the whole of what the pool may grow by; trims, and gives what was freed a moment to come back */
+static bool cover_whole(struct pool *p, uint64_t bytes, bool forbidden, struct pool_call *call)
+{
+	uint64_t bound = size_round_up(bytes, GROWTH_STEP);
+	unsigned flags = ACCOUNT_QUIET | ACCOUNT_NO_WAIT;
+
+	if (cover(p, bound, flags, &call->provisional))
+		return true;
+	if (forbidden)
+		return false;
+	for (unsigned i = 0; i < RETURN_TRIES; i++) {
+		pools_trim(p->slot);
+		if (cover(p, bound, flags, &call->provisional))
+			return true;
+		if (bytes <= NARROW_MAX || !has_room(p, bytes) || !is_busy(call))
+			return false;
+		pause_ns((uint64_t)RETURN_PAUSE_NS << i);
+	}
+	return false;
+}
+
+/*
+ * Does the pool have a place for it without growing?  A small one finds it in a piece that is
+ * partly used.  A large one may only find what was freed earlier on its own stream.
+ */
+static bool may_fit(const struct pool *p, uint64_t bytes, const struct pool_call *call)
+{
+	/* a launch cannot be undone, so a graph has less */
+	uint64_t most = p->is_graph ? GROWTH_STEP : NARROW_MAX;
+
+	return has_room(p, bytes) && (bytes <= most || is_busy(call));
+}
+
+bool pools_begin(struct pool *p, uint64_t bytes, struct pool_call *call)
+{
+	uint64_t bound = size_round_up(bytes, GROWTH_STEP_MIN);
+	bool forbidden = capture_forbids_wait();
+
+	call->pool = p;
+	call->provisional = 0;
+	call->is_narrow = false;
+	if (cover_whole(p, bytes, forbidden, call))
+		return true;
+	narrow_enter(call);
+	if (may_fit(p, bytes, call) ||
+	    cover(p, bound, ACCOUNT_QUIET | ACCOUNT_NO_WAIT, &call->provisional))
+		return true;
+	narrow_leave(call);
+	if (!cover(p, bound, forbidden ? ACCOUNT_NO_WAIT : 0, &call->provisional))
+		return false;
+	narrow_enter(call);
+	return true;
+}
+
+bool pools_end(struct pool_call *call)
+{
+	bool kept = settle(call->pool, call->provisional);
+
+	if (kept)
+		narrow_leave(call);
+	return kept;
+}
+
+void pools_undone(struct pool_call *call)
+{
+	if (!capture_forbids_wait())
+		pools_trim(call->pool->slot);
+	else
+		pools_settle(call->pool);
+	narrow_leave(call);
 }
 
 /* ---- all pools ---- */

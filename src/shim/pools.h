@@ -19,9 +19,13 @@
  * applied only if no later question was applied before, and whoever came too late asks again.
  * Held goes down to reserved + pending of the others, never below.
  *
- * When a provisional charge is refused: what our pools keep without using it is trimmed; if the
- * pool then has room enough within what it reserves, the call is made without one and its growth,
- * if any, is charged afterwards or undone.  Never in a capture.
+ * When a provisional charge is refused: what our pools keep without using it is trimmed (never in
+ * a capture), so that all room goes back to the account.  What room is left then lies in pieces
+ * that are partly used, or is on its way back.  Such an attempt is made with less than its bound
+ * charged, and may grow the pool by a piece that nobody has paid for: so only one thread of the
+ * process makes one at a time (narrow), and it undoes its growth before the next one begins.
+ *
+ * That lock is the one exception to the rule below: it is held across one call that allocates.
  *
  * After frees the pool shrinks behind our back at some later synchronisation: the hooks of the
  * synchronising calls settle while frees are recent (pools_synced: one load otherwise).
@@ -55,15 +59,31 @@ struct pool *pools_graph(CUdevice dev, int *ret_slot);
 /** pools_made - cuMemPoolCreate (@location as given) or an import (NULL) made @handle */
 void pools_made(CUmemoryPool handle, const CUmemLocation *location);
 
+/* an allocation from a pool that is under way */
+struct pool_call {
+	CUstream stream; /* set by the caller, where there is one: */
+	bool has_stream, per_thread;
+	struct pool *pool;
+	uint64_t provisional; /* charged for its growth */
+	bool is_narrow;       /* … but less than it may grow by */
+};
+
 /**
  * pools_begin - cover an allocation of @bytes from @p
- * @ret_provisional: what pools_end must be told; 0 when the pool has room enough already
- * False: refused, and that was explained.
+ * @call: its stream filled in, or zeroed
+ * True: the driver may be called, and pools_end must follow.  False: refused, that was explained.
  */
-bool pools_begin(struct pool *p, uint64_t bytes, uint64_t *ret_provisional);
+bool pools_begin(struct pool *p, uint64_t bytes, struct pool_call *call);
 
-/** pools_end - settle after the driver call; false: the pool grew over the limit: free it again */
-bool pools_end(struct pool *p, uint64_t provisional);
+/**
+ * pools_end - settle after the driver call
+ * False: the pool grew over the limit.  What was allocated must be freed again, and pools_undone
+ * must follow in any case.
+ */
+bool pools_end(struct pool_call *call);
+
+/** pools_undone - return the growth that could not be charged, as far as the driver does it now */
+void pools_undone(struct pool_call *call);
 
 /** pools_settle - apply what @p reserves now */
 void pools_settle(struct pool *p);
