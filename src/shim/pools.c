@@ -19,7 +19,7 @@
  */
 #define GROWTH_STEP     (32 * MIB)
 #define GROWTH_STEP_MIN (2 * MIB)
-#define NARROW_MAX      (96 * MIB) /* what a pool may grow by before that is undone */
+#define NARROW_MAX      (64 * MIB) /* what a pool may grow by before that is undone */
 #define SETTLE_TRIES    8
 #define RETURN_TRIES    10      /* looks at room that is on its way back: a second in all … */
 #define RETURN_PAUSE_NS 1000000 /* … after so long; doubles */
@@ -290,19 +290,24 @@ static void forget_pending(struct pool *p, uint64_t provisional)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* what the pool reserved beyond everything that was taken for it; false: not to be had */
+/*
+ * What the pool reserved beyond everything that was taken for it; false: not to be had.  It counts
+ * as held only when it is had: another settling may give back all that is held at any moment.
+ */
 static bool charge_growth(struct pool *p, uint64_t bytes)
 {
 	struct charge more;
 
-	bool ok = account_take(p->slot, bytes, ACCOUNT_NO_WAIT, &more, NULL);
-
-	if (ok && more.slot >= 0)
+	if (!account_take(p->slot, bytes, ACCOUNT_NO_WAIT, &more, NULL))
+		return false;
+	if (more.slot < 0)
 		return true;
 	pthread_mutex_lock(&p->lock);
-	p->held = size_sat_sub(p->held, bytes);
+	p->held += more.bytes;
 	pthread_mutex_unlock(&p->lock);
-	return ok;
+	/* two that saw the same growth both paid for it: the next settling gives one back */
+	atomic_store_explicit(&pools_dirty, POOLS_SYNCS, memory_order_relaxed);
+	return true;
 }
 
 static bool settle(struct pool *p, uint64_t provisional)
@@ -326,7 +331,6 @@ static bool settle(struct pool *p, uint64_t provisional)
 			p->held = keep;
 		} else if (p->held < reserved) {
 			more = reserved - p->held;
-			p->held = reserved;
 		}
 		pthread_mutex_unlock(&p->lock);
 		if (give)

@@ -79,15 +79,16 @@ class Storm(world.World):
 
     def weather(self, operations):
         """two jobs that want more than their limits, one that has room"""
-        jobs = [Job(self, 'tight', 2048 * MIB, 2, 3, operations, 1, 900),
-                Job(self, 'tighter', 1536 * MIB, 3, 2, operations, 2, 900),
-                Job(self, 'wide', 16384 * MIB, 2, 3, operations, 3, 900)]
-        for job, processes in zip(jobs, (2, 3, 2)):
+        shapes = (2, 3), (1, 16), (2, 3)  # processes, threads of each
+        jobs = [Job(self, 'tight', 2048 * MIB, *shapes[0], operations, 1, 900),
+                Job(self, 'crowd', 1792 * MIB, *shapes[1], operations, 2, 600),
+                Job(self, 'wide', 16384 * MIB, *shapes[2], operations, 3, 900)]
+        for job, (processes, threads) in zip(jobs, shapes):
             job.storm(processes)
-            self.assertEqual(job.done, 6 * operations)
+            self.assertEqual(job.done, processes * threads * operations)
         held = self.settled()
         self.assertLess(self.drift(), 16 * MIB)
-        by_job = {name: sum(i['vram_used_bytes'] for i in self.ps(name)) for name in ('tight', 'tighter', 'wide')}
+        by_job = {name: sum(i['vram_used_bytes'] for i in self.ps(name)) for name in ('tight', 'crowd', 'wide')}
         self.assertEqual(sum(by_job.values()), held)
         for job in jobs:
             self.assertEqual(job.end(), 0, job.said)
@@ -103,7 +104,7 @@ class Storm(world.World):
         self.assertEqual(jobs[2].refused, 0, jobs[2].said)
 
     def test_a1_a3_a22_no_job_is_ever_over_its_limit(self):
-        self.weather(6000)
+        self.weather(4000)
 
     def test_a5_what_fits_is_never_refused(self):
         job = Job(self, 'exact', 2048 * MIB, 'exact', 4000, 7, 0)
