@@ -19,7 +19,6 @@
  */
 #define GROWTH_STEP     (32 * MIB)
 #define GROWTH_STEP_MIN (2 * MIB)
-#define NARROW_MAX      (64 * MIB) /* what a pool may grow by before that is undone */
 #define SETTLE_TRIES    8
 #define RETURN_TRIES    10      /* looks at room that is on its way back: a second in all … */
 #define RETURN_PAUSE_NS 1000000 /* … after so long; doubles */
@@ -410,7 +409,7 @@ static bool cover_whole(struct pool *p, uint64_t bytes, bool forbidden, struct p
 		pools_trim(p->slot);
 		if (cover(p, bound, flags, &call->provisional))
 			return true;
-		if (bytes <= NARROW_MAX || !has_room(p, bytes) || !is_busy(call))
+		if (bytes <= GROWTH_STEP || !has_room(p, bytes) || !is_busy(call))
 			return false;
 		pause_ns((uint64_t)RETURN_PAUSE_NS << i);
 	}
@@ -423,10 +422,7 @@ static bool cover_whole(struct pool *p, uint64_t bytes, bool forbidden, struct p
  */
 static bool may_fit(const struct pool *p, uint64_t bytes, const struct pool_call *call)
 {
-	/* a launch cannot be undone, so a graph has less */
-	uint64_t most = p->is_graph ? GROWTH_STEP : NARROW_MAX;
-
-	return has_room(p, bytes) && (bytes <= most || is_busy(call));
+	return has_room(p, bytes) && (bytes <= GROWTH_STEP || is_busy(call));
 }
 
 bool pools_begin(struct pool *p, uint64_t bytes, struct pool_call *call)

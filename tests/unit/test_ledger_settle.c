@@ -142,6 +142,10 @@ static void a7_late_growth_is_charged_at_once_and_shrinks_after_two(void **state
 	sample(&w, all, 1, 0);
 	assert_int_equal(figures(&w, &a).overhead_bytes, 600 * MIB);
 	assert_int_equal(figures(&w, &a).drift_bytes, -(int64_t)(100 * MIB));
+	/* what is held may still be on its way to the driver: not before it stood still */
+	sample(&w, all, 1, 0);
+	assert_int_equal(figures(&w, &a).overhead_bytes, 600 * MIB);
+	w.now += LEDGER_STEADY_NS;
 	sample(&w, all, 1, 0);
 	assert_int_equal(figures(&w, &a).overhead_bytes, 500 * MIB);
 	/* not believed: an allocation came in between */
@@ -240,6 +244,35 @@ static void a6_two_contexts_at_once(void **state)
 	assert_int_equal(event_of(&w, LEDGER_EVENT_SETTLED).settled.cost_bytes, 300 * MIB);
 	assert_int_equal(figures(&w, &a).held_bytes, 600 * MIB);
 	assert_int_equal(figures(&w, &a).pending_bytes, 0);
+	world_fini(&w);
+}
+
+/* another thread has charged what the driver has not taken yet: a context is not cheap for that */
+static void a3_a_context_measured_beside_an_allocation(void **state)
+{
+	struct program a, *all[] = { &a };
+	struct world w;
+
+	(void)state;
+	world_init_1(&w, 100);
+	start(&w, &a, job_of(&w, 1, 0, 0), 100);
+	(void)need_context(&w, &a);
+	context_made(&w, &a, 500 * MIB);
+	sample(&w, all, 1, 0);
+	event_of(&w, LEDGER_EVENT_SETTLED);
+	(void)need_context(&w, &a);
+	assert_int_equal(take(&w, &a, 400 * MIB), LEDGER_OK);
+	a.slot[0].live = 0; /* … on its way */
+	context_made(&w, &a, 500 * MIB);
+	for (int i = 0; i < 3; i++) {
+		sample(&w, all, 1, 0);
+		nothing_due(&w);
+	}
+	assert_int_equal(figures(&w, &a).held_bytes, 1400 * MIB);
+	a.slot[0].live = 400 * MIB;
+	sample(&w, all, 1, 0);
+	assert_int_equal(event_of(&w, LEDGER_EVENT_SETTLED).settled.cost_bytes, 500 * MIB);
+	assert_int_equal(figures(&w, &a).held_bytes, 1400 * MIB);
 	world_fini(&w);
 }
 
@@ -508,6 +541,7 @@ int main(void)
 		cmocka_unit_test(a4_drift_is_shown_never_acted_upon),
 		cmocka_unit_test(a24_who_would_be_refused_waits_for_the_figure),
 		cmocka_unit_test(a6_two_contexts_at_once),
+		cmocka_unit_test(a3_a_context_measured_beside_an_allocation),
 		cmocka_unit_test(a24_who_starts_beside_the_first_waits_for_its_cost),
 		cmocka_unit_test(k6_the_dead_hold_until_nvml_shows_them_gone),
 		cmocka_unit_test(k6_a_card_without_process_figures),
