@@ -74,7 +74,7 @@
 #define LEDGER_OVER_LIMIT_BYTES (128 * MIB) /* the driver's growth past a limit we bear */
 #define LEDGER_SETTLE_NS        NS_PER_S
 #define LEDGER_CIRCLE_NS        NS_PER_S
-#define LEDGER_STEADY_NS        (50 * NS_PER_MS) /* no call of the driver is on its way so long */
+#define LEDGER_STEADY_NS        (200 * NS_PER_MS) /* no call of the driver is on its way so long */
 #define LEDGER_SAMPLE_NS        NS_PER_S
 #define LEDGER_SAMPLE_URGENT_NS (5 * NS_PER_MS)
 #define LEDGER_NEVER            UINT64_MAX
