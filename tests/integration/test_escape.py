@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ways out of the fence (tests/programs/gpu_escape.c): closed, or seen and charged to the job."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import tap
+import world
+from world import ALLOT, BUILD, GIB, MIB, Gpu, until
+
+ESCAPE = str(BUILD / 'tests/programs/gpu_escape')
+LIMIT = 2 * GIB
+SEEN_S = 2.5  # NVML is looked at each second
+
+
+class Escape(world.World):
+    def sim(self):
+        return str(next(self.dir.rglob('profile.conf')).parent)
+
+    def start(self, *args, before=(), env=None, limit=('--vram', '1G:2G')):
+        p = subprocess.Popen([ALLOT, 'run', '-J', 'thief', *limit, '--', *before, ESCAPE, *map(str, args)],
+                             env={**self.env, **(env or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        self.children.append(p)
+        self.addCleanup(p.stdin.close)
+        return p
+
+    def took(self, p):
+        words = p.stdout.readline().split()
+        self.assertTrue(words and words[0] == 'took', p.stderr.read() if not words else words)
+        return int(words[1]) * MIB, int(words[2])
+
+    def end(self, p, status=0):
+        p.stdin.close()
+        self.assertEqual(p.wait(10), status)
+        self.assertTrue(until(lambda: self.held() == 0 and not self.ps(), 5), self.ps())
+
+    def fenced(self, *args, **kw):
+        p = self.start(*args, **kw)
+        took, error = self.took(p)
+        self.assertEqual(error, 2)
+        self.assertGreater(took, GIB)
+        self.assertLessEqual(took, LIMIT - 512 * MIB)
+        self.assertLessEqual(self.held(), LIMIT + 128 * MIB)
+        self.end(p)
+
+    def seen(self, p, bytes_):
+        """not stopped, so it must be charged: to the job it comes from, and nobody else pays"""
+        start = time.monotonic()
+        self.assertTrue(until(lambda: sum(i['vram_used_bytes'] for i in self.ps()) >= bytes_, 5), self.ps())
+        self.assertLess(time.monotonic() - start, SEEN_S)
+
+    # ---- a fence that holds ----
+
+    def test_a_grandchild_in_its_own_session(self):
+        self.fenced('daemon', before=['sh', '-c', '"$@" <&0 & wait; sleep 9 <&0 >/dev/null & read x; exit 0', 'sh'])
+
+    def test_a_raw_clone(self):
+        self.fenced('clone')
+
+    def test_all_descriptors_closed_and_used_again(self):
+        self.fenced('closed')
+
+    def test_d5_sixteen_threads_from_cold(self):
+        self.fenced('cold')
+
+    def test_a1_what_was_never_taken_cannot_be_given(self):
+        self.fenced('give')
+
+    def test_python_starts_it_with_an_empty_environment(self):
+        for how in ('import subprocess,sys;sys.exit(subprocess.call(sys.argv[1:],env={}))',
+                    'import os,sys;p=os.posix_spawn(sys.argv[1],sys.argv[1:],{});sys.exit(os.waitpid(p,0)[1]>>8)',
+                    'import os,sys;os.execve(sys.argv[1],sys.argv[1:],{})'):
+            with self.subTest(how):
+                self.fenced('take', before=[sys.executable, '-c', how])
+
+    def test_chains_that_shed_everything(self):
+        for before in (['env', '-i', 'env', '-i', 'env', '-i'], ['env', '-i', 'setsid', '-w', 'env', '-i'],
+                       ['env', 'LD_PRELOAD=libm.so.6'], ['env', 'LD_PRELOAD=/nowhere/x.so'],
+                       ['env', 'LD_PRELOAD='], ['env', 'LD_AUDIT=/nowhere/x.so'], ['env', 'LD_BIND_NOW=1'],
+                       ['sh', '-c', 'unset LD_PRELOAD ALLOT_SOCKET; exec "$@"', 'sh']):
+            with self.subTest(before):
+                self.fenced('take', before=before)
+
+    def test_fork_after_cuda_is_the_drivers_error(self):
+        p = self.start('fork')
+        took, error = self.took(p)
+        self.assertEqual((took, error), (0, 3))  # CUDA_ERROR_NOT_INITIALIZED, as bare
+        self.end(p)
+
+    # ---- a page full of lies ----
+
+    def test_a1_a_credit_page_full_of_lies(self):
+        honest = Gpu(self, '-J', 'honest', '--vram', '2G').start()
+        self.settled()
+        free = honest.info()[0]
+        for n, value in enumerate((2**64 - 1, 2**63, 0, 0xdeadbeefdeadbeef)):
+            with self.subTest(hex(value)):
+                p = self.start('credit', value)
+                took, _ = self.took(p)
+                self.seen(p, took)
+                for item in self.ps():
+                    self.assertLess(item['vram_used_bytes'], 64 * GIB)
+                self.assertEqual(honest.info()[0], free)
+                self.assertTrue(honest('alloc 512M').startswith('ok'))
+                self.assertEqual(honest(f'free {n}'), 'ok')
+                p.stdin.close()
+                self.assertEqual(p.wait(10), 0)
+                self.assertTrue(until(lambda: not self.ps('thief'), 5), self.ps())
+
+    # ---- what slips past is seen ----
+
+    def test_d23_a_driver_in_a_namespace_of_its_own(self):
+        p = self.start('dlmopen', self.sim() + '/libcuda.so.1')
+        took, _ = self.took(p)
+        self.seen(p, took)
+        self.end(p)
+
+    def test_d14_a_copy_of_the_driver(self):
+        shutil.copy(self.sim() + '/libcuda.so.1', self.dir / 'other.so')
+        p = self.start('copy', self.dir / 'other.so', env={'ALLOT_SIM_DIR': self.sim()})
+        took, _ = self.took(p)
+        self.seen(p, took)
+        self.end(p)
+
+    def test_a_static_program_sheds_the_environment(self):
+        source, static = self.dir / 'static.c', self.dir / 'static'
+        source.write_text('#include <unistd.h>\nint main(int c, char **v) { char *e[] = {"LD_LIBRARY_PATH=%s", 0};'
+                          ' (void)c; return execve(v[1], v + 1, e); }\n' % self.sim())
+        made = subprocess.run(['cc', '-static', '-o', static, source], capture_output=True, check=False)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        p = self.start('take', before=[static])
+        took, error = self.took(p)
+        if error == 2 and took <= LIMIT:
+            self.end(p)
+            return
+        self.seen(p, took)
+        self.end(p)
+
+    # ---- stopped in the middle ----
+
+    def test_e1_a_stopped_process_holds_nobody_up(self):
+        a = Gpu(self, '-J', 'a', '--vram', '2G').start()
+        b = Gpu(self, '-J', 'b', '--vram', '2G').start()
+        self.assertTrue(a('alloc 512M').startswith('ok'))
+        a.tell('threads 4 64M')
+        os.kill(a.pid, signal.SIGSTOP)
+        start = time.monotonic()
+        for _ in range(20):
+            self.assertTrue(b('alloc 32M').startswith('ok'))
+        b.info()
+        self.status()
+        self.assertLess(time.monotonic() - start, 2)
+        os.kill(a.pid, signal.SIGCONT)
+        self.assertTrue(a.hear().startswith('ok'))
+
+
+if __name__ == '__main__':
+    tap.main()
