@@ -98,12 +98,11 @@ static int find_process(struct daemon *d, struct peer *peer, const struct wire_a
 	/* until now only NVML knew it: what it was charged there goes over to the account it gets
 	 */
 	if (page_fd >= 0 && job->is_restored) {
-		if (p)
-			life_end(p);
 		r = life_adopt(job, peer->pid, info.start_ticks, &peer->pidfd, page_fd, ret, err);
-		if (r != -EINVAL)
+		if (r == 0 && p)
+			life_replace(p, *ret);
+		if (r != -EINVAL) /* else no page of ours: it gets a fresh one */
 			return r;
-		p = NULL; /* no page of ours: it gets a fresh one */
 	}
 	*ret_fresh = true;
 	if (p) {
@@ -216,10 +215,11 @@ struct process *programs_of_pid(struct daemon *d, pid_t pid, unsigned gpu)
 int programs_kept(struct daemon *d, struct job *job, uint64_t number, int fd)
 {
 	pid_t pid = process_number_pid(number);
-	struct process *p = process_by_number(&d->registry, number);
+	struct process *p = process_by_number(&d->registry, number), *adopted;
 	struct proc_info info;
 	struct job *owner;
 	uid_t uid;
+	int r;
 
 	if (p && p->page)
 		return p->job == job ? 0 : -EINVAL; /* its shim was faster */
@@ -234,7 +234,8 @@ int programs_kept(struct daemon *d, struct job *job, uint64_t number, int fd)
 
 	if (pidfd < 0 || !proc_is_same(d->proc_root, pid, info.start_ticks))
 		return -ESRCH;
-	if (p)
-		life_end(p);
-	return life_adopt(job, pid, info.start_ticks, &pidfd, fd, &p, NULL);
+	r = life_adopt(job, pid, info.start_ticks, &pidfd, fd, &adopted, NULL);
+	if (r == 0 && p)
+		life_replace(p, adopted);
+	return r;
 }

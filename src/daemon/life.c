@@ -153,10 +153,18 @@ int life_begin(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, str
 	return err_set(err, r, "cannot serve process %d: %s", pid, strerror(-r));
 }
 
+void life_replace(struct process *old, struct process *fresh)
+{
+	drop_peers(old);
+	drop_asks(old);
+	ledger_process_replaced(old->job->daemon->ledger, TAKE(old->account), fresh->account,
+				clock_now_ns());
+	process_free(old);
+}
+
 int life_exec(struct process **p, struct err *err)
 {
 	struct process *old = *p, *fresh;
-	struct daemon *d = old->job->daemon;
 	AUTO_FD int pidfd = fcntl(old->pidfd, F_DUPFD_CLOEXEC, 3);
 	int r;
 
@@ -166,10 +174,7 @@ int life_exec(struct process **p, struct err *err)
 	r = life_begin(old->job, old->entry.pid, old->start_ticks, &pidfd, &fresh, err);
 	if (r < 0)
 		return r;
-	drop_peers(old);
-	drop_asks(old);
-	ledger_process_replaced(d->ledger, TAKE(old->account), fresh->account, clock_now_ns());
-	process_free(old);
+	life_replace(old, fresh);
 	*p = fresh;
 	return 0;
 }

@@ -26,6 +26,9 @@ struct err;
 int life_begin(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, struct process **ret,
 	       struct err *err);
 
+/** life_replace - @fresh is the same process: what @old was charged goes over; @old is freed */
+void life_replace(struct process *old, struct process *fresh);
+
 /** life_exec - the same process without its page: *@p becomes the fresh one; on failure it stays */
 int life_exec(struct process **p, struct err *err);
 

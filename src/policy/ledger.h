@@ -303,7 +303,8 @@ void ledger_process_attach(struct ledger *l, struct ledger_process *p, uint64_t 
 void ledger_process_detach(struct ledger *l, struct ledger_process *p, uint64_t now_ns);
 
 /**
- * ledger_process_replaced - exec: pid of @old attached anew, as @fresh, of the same job
+ * ledger_process_replaced - pid of @old attached anew, as @fresh, of the same job: exec, or after a
+ * restart one that NVML showed before its page came back
  *
  * @fresh bears what @old was charged until NVML shows otherwise; @old is freed.
  */

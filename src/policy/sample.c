@@ -156,8 +156,20 @@ static void sample_lone(struct ledger *l, struct account *a, bool same, uint64_t
 {
 	struct ledger_process *p = a->process;
 
-	if (p->since_ns > begun_ns)
+	/*
+	 * Returns still come into its page, so what was granted is not what it holds: without the
+	 * call a claim would be cut below the credit that lies there.  The overhead grows at once,
+	 * as an attached one's does, and is remembered for when it attaches again.
+	 */
+	if (p->state == LEDGER_DETACHED) {
+		account_call_back(l, a, now_ns);
+		a->overhead = size_max(a->overhead, size_sat_sub(a->figure, held_now(l, a)));
+	}
+	if (p->since_ns > begun_ns) {
+		/* not certain, but what NVML shows beyond the books counts at once */
+		account_update(a, now_ns);
 		return;
+	}
 	if (p->state == LEDGER_DYING && !a->figure) {
 		a->pending = a->overhead = 0;
 		account_set_granted(l, a, 0, now_ns);
@@ -170,7 +182,6 @@ static void sample_lone(struct ledger *l, struct account *a, bool same, uint64_t
 	/* the first sample since its state changed is remembered by measured_valid */
 	if (same && a->measured_valid && (a->seen || a->figure)) {
 		a->agreed = true;
-		/* remembered for when it attaches again */
 		if (p->state == LEDGER_DETACHED)
 			a->overhead = size_sat_sub(a->figure, held_now(l, a));
 		if (a->unsettled_until_ns)
