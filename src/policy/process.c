@@ -121,6 +121,7 @@ void ledger_process_replaced(struct ledger *l, struct ledger_process *old,
 		if (!from->charged && !from->seen)
 			continue;
 		account_call_back(l, from, now_ns);
+		account_call_back(l, to, now_ns);
 		/* one that was adopted has its claim already: only what goes beyond it */
 		to->overhead = size_max(to->overhead, size_sat_sub(from->charged, to->granted));
 		to->seen = true;

@@ -506,6 +506,29 @@ static void restart_a_false_claim_is_cut(void **state)
 	}
 }
 
+/* a storm of restarts found it: the credit that lay in the page was more than what was granted */
+static void restart_returns_come_before_the_cut(void **state)
+{
+	uint64_t claim[LEDGER_MAX_SLOTS] = { 3 * GIB };
+	struct ledger_job_spec spec = spec_of(9, 0, 10 * GIB);
+	struct program a = { .slot[0].live = 3 * GIB }, *all[] = { &a };
+	struct ledger_job *j;
+	struct world w;
+
+	(void)state;
+	world_init_1(&w, 20);
+	spec.n_listed = 1;
+	assert_int_equal(ledger_job_restore(w.l, &spec, NULL, w.now, &j), 0);
+	assert_int_equal(ledger_process_restore(w.l, j, 100, &a, claim, w.now, &a.p), 0);
+	give(&w, &a, 0, 2 * GIB); /* its shim has not come back, and frees */
+	for (int k = 0; k < 3; k++)
+		sample(&w, all, 1, 0);
+	ledger_process_attach(w.l, a.p, w.now);
+	assert_true(a.slot[0].credit <= figures(&w, &a).granted_bytes);
+	assert_int_equal(figures(&w, &a).held_bytes, GIB);
+	world_fini(&w);
+}
+
 static void strangers_count_once_two_samples_agree(void **state)
 {
 	struct ledger_sample s = { .memory_known = true,
@@ -551,6 +574,7 @@ int main(void)
 		cmocka_unit_test(restart_ends_at_the_same_figures),
 		cmocka_unit_test(restart_counts_a_context_before_nvml_speaks),
 		cmocka_unit_test(restart_a_false_claim_is_cut),
+		cmocka_unit_test(restart_returns_come_before_the_cut),
 		cmocka_unit_test(strangers_count_once_two_samples_agree),
 	};
 
