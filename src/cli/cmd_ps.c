@@ -108,11 +108,11 @@ static int add_row(struct ps *ps, const struct wire_ps_item *it, const char *use
 			: it->flags & WIRE_PS_DETACHED ? ", detached"
 						       : "");
 	if (it->state == WIRE_STATE_WAITING_VRAM)
-		(void)str_print(cell[8], OUT_CELL, "waits %s for %s: %.48s",
+		(void)str_print(cell[8], OUT_CELL, "waits %s for %s: %.580s",
 				fmt_duration(&a, it->waiting_ns), fmt_size(&b, it->waiting_bytes),
 				it->reason);
 	else
-		(void)str_print(cell[8], OUT_CELL, "%.90s",
+		(void)str_print(cell[8], OUT_CELL, "%.639s",
 				it->reason[0] ? it->reason : it->command);
 	return 0;
 }
@@ -137,7 +137,8 @@ static int run(int argc, char **argv)
 	struct ps ps = { .table = { .n_columns = 9,
 				    .title = { "JOB", "USER", "NAME", "PID", "GPU", "VRAM",
 					       "REQUEST:LIMIT", "STATE", "COMMAND" },
-				    .right = { true, false, false, true, true, true, true } } };
+				    .right = { true, false, false, true, true, true, true },
+				    .least = { 0, 4, 6, 0, 0, 0, 0, 0, 5 } } };
 	struct wire_ps ask = { 0 };
 	struct err err = { 0 };
 	struct client c;

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -142,15 +144,51 @@ static unsigned width(const char *s)
 	return n;
 }
 
+/* at the most @room columns of @s, the last of them "…" when it was cut */
 static void print_cell(FILE *to, const char *s, unsigned room, bool right, bool last)
 {
-	unsigned pad = room - width(s);
+	unsigned wide = width(s), shown = wide > room ? room - 1 : wide;
+	unsigned pad = wide > room ? 0 : room - wide;
+	size_t len = 0;
 
-	if (right)
-		fprintf(to, "%*s%s", (int)pad, "", s);
-	else
-		fprintf(to, "%s%*s", s, last ? 0 : (int)pad, "");
-	fputs(last ? "\n" : "  ", to);
+	for (unsigned n = 0; s[len]; len++) {
+		n += ((unsigned char)s[len] & 0xc0) != 0x80;
+		if (n > shown)
+			break;
+	}
+	fprintf(to, "%*s%.*s%s%*s%s", right ? (int)pad : 0, "", (int)len, s, wide > room ? "…" : "",
+		right || last ? 0 : (int)pad, "", last ? "\n" : "  ");
+}
+
+/* the terminal's width, or 0 when @to is none */
+static unsigned terminal_width(FILE *to)
+{
+	struct winsize size = { 0 };
+
+	if (!isatty(fileno(to)) || ioctl(fileno(to), TIOCGWINSZ, &size) < 0)
+		return 0;
+	return size.ws_col;
+}
+
+/* take what is too much from the columns that may give way, from the widest one first */
+static void fit(const struct out_table *t, unsigned room[OUT_COLUMNS], unsigned limit)
+{
+	unsigned total = 2 * (t->n_columns - 1);
+
+	for (unsigned c = 0; c < t->n_columns; c++)
+		total += room[c];
+	while (limit && total > limit) {
+		unsigned widest = OUT_COLUMNS;
+
+		for (unsigned c = 0; c < t->n_columns; c++)
+			if (t->least[c] && room[c] > t->least[c] &&
+			    (widest == OUT_COLUMNS || room[c] > room[widest]))
+				widest = c;
+		if (widest == OUT_COLUMNS)
+			return;
+		room[widest]--;
+		total--;
+	}
 }
 
 void out_table_print(struct out_table *t, FILE *to)
@@ -163,6 +201,7 @@ void out_table_print(struct out_table *t, FILE *to)
 			if (width(t->rows[r].cell[c]) > room[c])
 				room[c] = width(t->rows[r].cell[c]);
 	}
+	fit(t, room, terminal_width(to));
 	for (unsigned c = 0; c < t->n_columns; c++)
 		print_cell(to, t->title[c], room[c], t->right[c], c + 1 == t->n_columns);
 	for (unsigned r = 0; r < t->n_rows; r++)

@@ -34,7 +34,7 @@ json_t *out_pct(uint32_t permille);
 /* ---- tables: rows of text, columns as wide as their widest cell ---- */
 
 #define OUT_COLUMNS 12
-#define OUT_CELL    96
+#define OUT_CELL    640 /* what allotd tells in one field fits */
 
 struct out_row {
 	char cell[OUT_COLUMNS][OUT_CELL];
@@ -44,6 +44,9 @@ struct out_table {
 	unsigned n_columns;
 	const char *title[OUT_COLUMNS];
 	bool right[OUT_COLUMNS]; /* numbers stand to the right */
+	/* on a terminal too narrow for the table this column gives way, down to so many; 0: never
+	 */
+	unsigned least[OUT_COLUMNS];
 	struct out_row *rows;
 	unsigned n_rows, room;
 };
@@ -51,7 +54,12 @@ struct out_table {
 /** out_row - a new empty row; NULL without memory */
 struct out_row *out_row(struct out_table *t);
 
-/** out_table_print - print and free the rows */
+/**
+ * out_table_print - print and free the rows
+ *
+ * Into a pipe or a file every cell is whole.  On a terminal a line is as wide as that at the most,
+ * where the columns that may give way allow it; a cell that was cut ends in "…".
+ */
 void out_table_print(struct out_table *t, FILE *to);
 
 #endif

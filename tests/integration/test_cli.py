@@ -101,6 +101,40 @@ class Words(world.World):
             self.assertTrue(until(lambda: not self.ps()))
 
 
+class Table(world.World):
+    PROFILE = 'small4g'
+
+    def on_terminal(self, columns):
+        import fcntl
+        import struct
+        import termios
+        ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
+        subprocess.run([ALLOT, 'ps'], env=self.env, stdout=theirs, check=True)
+        os.close(theirs)
+        out = os.read(ours, 65536).decode()
+        os.close(ours)
+        return out
+
+    def test_a_line_fits_the_terminal_and_is_whole_in_a_pipe(self):
+        long = 'ein-sehr-l\u00e4nglicher-name-einer-arbeit-und-noch-etwas'
+        holder = world.Gpu(self, '-J', long, '--vram', '500M:3G').start()
+        self.assertEqual(holder('alloc 2300M').split()[0], 'ok')
+        waiter = world.Gpu(self, '-J', 'b', '--vram', '100M:3G').start()
+        waiter.tell('alloc 1500M')
+        self.assertTrue(until(lambda: [i for i in self.ps('b') if i['state'] == 'waiting-vram']))
+        for columns in (80, 120, 200):
+            out = self.on_terminal(columns)
+            self.assertLessEqual(max(map(len, out.splitlines())), columns, out)
+            self.assertIn('waiting-vram', out)
+        out = self.cli('ps').stdout
+        self.assertIn(f'({long}) holds 2.', out)
+        self.assertNotIn('\u2026', out)
+        holder.end()
+        self.assertEqual(waiter.hear().split()[0], 'ok')
+        waiter.end()
+
+
 class Surroundings(world.World):
     def shell(self, script, **kw):
         return subprocess.run(['sh', '-c', script], env={**self.env, 'A': ALLOT}, capture_output=True, text=True, timeout=30,
