@@ -26,6 +26,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 RECORDINGS = HERE / 'recordings'
 PROFILE = 'h200'
+TRIES = 3
+RACE = 'race: '  # such a difference need not show
 TIME_LIMIT_S = 240
 
 
@@ -80,6 +82,10 @@ class Expected:
                 self.entries.append({'line': number, 'sequences': fields[1], 'pattern': pattern,
                                      'reason': fields[3], 'used': 0})
 
+    def would_explain(self, sequence, line):
+        return any(fnmatch.fnmatchcase(sequence, e['sequences']) and e['pattern'].search(line)
+                   for e in self.entries)
+
     def explains(self, sequence, line):
         for e in self.entries:
             if fnmatch.fnmatchcase(sequence, e['sequences']) and e['pattern'].search(line):
@@ -116,10 +122,10 @@ def libraries(build):
     return sim / 'cuda/libcuda.so.1', sim / 'nvml/libnvidia-ml.so.1'
 
 
-def replay(args, env, out, log):
+def replay(args, env, out, log, jobs):
     with open(log, 'w', encoding='utf-8') as f:
         try:
-            done = subprocess.run(args + ['--out', str(out), '--jobs', '4'], env=env, stdout=f,
+            done = subprocess.run(args + ['--out', str(out), '--jobs', str(jobs)], env=env, stdout=f,
                                   stderr=subprocess.STDOUT, timeout=TIME_LIMIT_S, check=False)
         except subprocess.TimeoutExpired:
             return [f'not done after {TIME_LIMIT_S} s']
@@ -128,7 +134,7 @@ def replay(args, env, out, log):
     return []
 
 
-def replay_on_sim(build, work):
+def replay_on_sim(build, work, jobs):
     state = work / 'sim'
     state.mkdir()
     profile = find_profile(build)
@@ -137,7 +143,7 @@ def replay_on_sim(build, work):
     env = dict(os.environ, ALLOT_SIM_DIR=str(state))
     cuda, nvml = libraries(build)
     return replay(program(build) + ['--lib', str(cuda), '--nvml', str(nvml)], env, work / 'out',
-                  work / 'log')
+                  work / 'log', jobs)
 
 
 def find_profile(build):
@@ -147,7 +153,7 @@ def find_profile(build):
     return None
 
 
-def replay_through_shim(build, work):
+def replay_through_shim(build, work, jobs):
     """a daemon of our own on a private socket, and the program as a job of it, no limit set"""
     socket = work / 'allotd.sock'
     env = dict(os.environ, ALLOT_SOCKET=str(socket), XDG_RUNTIME_DIR=str(work),
@@ -163,7 +169,7 @@ def replay_through_shim(build, work):
         if not socket.exists():
             return ['no daemon: ' + (work / 'allotd.log').read_text()[-2000:]]
         problems = replay([str(build / 'bin/allot'), 'run', '--'] + program(build), env,
-                          work / 'out', work / 'log')
+                          work / 'out', work / 'log', jobs)
     finally:
         daemon.send_signal(signal.SIGTERM)
         try:
@@ -174,6 +180,32 @@ def replay_through_shim(build, work):
     return problems
 
 
+def one_replay(tap, where, build, jobs):
+    """{sequence: [lines]} of one run; its own faults go to tap"""
+    run = replay_on_sim if where == 'sim' else replay_through_shim
+    with tempfile.TemporaryDirectory(prefix='allot-conform-') as work:
+        work = pathlib.Path(work)
+        problems = run(build, work, jobs)
+        replayed, broken = read_transcripts(work / 'out') if (work / 'out').exists() else ({}, [])
+        if tap:
+            tap.test(f'{where}: the program ran', problems)
+            tap.test(f'{where}: the transcripts are whole', broken)
+        if tap and os.environ.get('ALLOT_KEEP_TRANSCRIPTS'):
+            shutil.copytree(work, os.environ['ALLOT_KEEP_TRANSCRIPTS'] + '/' + where,
+                            dirs_exist_ok=True, ignore=shutil.ignore_patterns('*.sock', 'sim'))
+    return replayed
+
+
+def differing_sequences(folders, replayed, expected):
+    found = set()
+    for folder in folders:
+        recorded, _ = read_transcripts(folder)
+        found |= {name for name in set(recorded) & set(replayed)
+                  if not all(expected.would_explain(name, line)
+                             for line in differing(recorded[name], replayed[name]))}
+    return found
+
+
 def compare(where, build):
     tap = Tap()
     folders = sorted(p for p in RECORDINGS.iterdir() if p.is_dir() and any(p.glob('*.txt')))
@@ -182,19 +214,21 @@ def compare(where, build):
         return tap.end()
     expected = Expected(HERE / 'expected-differences.txt', where)
     tap.test(f'{where}: expected-differences.txt can be read', expected.problems)
-    with tempfile.TemporaryDirectory(prefix='allot-conform-') as work:
-        work = pathlib.Path(work)
-        run = replay_on_sim if where == 'sim' else replay_through_shim
-        tap.test(f'{where}: the program ran', run(build, work))
-        replayed, broken = read_transcripts(work / 'out') if (work / 'out').exists() else ({}, [])
-        tap.test(f'{where}: the transcripts are whole', broken)
-        if os.environ.get('ALLOT_KEEP_TRANSCRIPTS'):
-            shutil.copytree(work, os.environ['ALLOT_KEEP_TRANSCRIPTS'] + '/' + where,
-                            dirs_exist_ok=True, ignore=shutil.ignore_patterns('*.sock', 'sim'))
+    replayed = one_replay(tap, where, build, 4)
+    # Some answers depend on what came first, the program or the work. A busy machine may turn that
+    # round once; a sequence that differs is asked again, alone. One that differs always is a fault.
+    for _ in range(TRIES - 1):
+        again = differing_sequences(folders, replayed, expected)
+        if not again:
+            break
+        later = one_replay(None, where, build, 1)
+        for name in again & set(later):
+            if not differing_sequences(folders, {name: later[name]}, expected):
+                replayed[name] = later[name]
     for folder in folders:
         compare_folder(tap, where, folder, replayed, expected)
     for e in expected.entries:
-        if not e['used']:
+        if not e['used'] and not e['reason'].startswith(RACE):
             tap.test(f'{where}: line {e["line"]} of expected-differences.txt is needed',
                      [f'nothing differs so: {e["sequences"]} | {e["pattern"].pattern}'])
     return tap.end()
