@@ -18,8 +18,12 @@ static int xdg_dir(const char *name, const char *fallback, char *buf, size_t siz
 	/* a relative path is to be ignored, says the XDG specification */
 	if (xdg && xdg[0] == '/')
 		return str_print(buf, size, "%s/allot", xdg) ? 0 : -ENAMETOOLONG;
+	/* nobody's home: beside the socket, in a folder that is checked to be ours */
 	if (!home || home[0] != '/')
-		home = "/tmp";
+		return str_print(buf, size, "/tmp/allot-%u/%s", (unsigned)geteuid(),
+				 strrchr(fallback, '/') ? strrchr(fallback, '/') + 1 : fallback)
+			       ? 0
+			       : -ENAMETOOLONG;
 	return str_print(buf, size, "%s/%s/allot", home, fallback) ? 0 : -ENAMETOOLONG;
 }
 

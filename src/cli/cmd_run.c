@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -114,6 +115,23 @@ static int on_option(int id, const char *value, void *arg, struct err *err)
 	}
 }
 
+/* what the loader would leave out with a mere warning, so that the command ran without its limit */
+static int check_preload(const char *path)
+{
+	struct statvfs fs;
+	const char *why = NULL;
+
+	if (strpbrk(path, " :$"))
+		why = "the loader cannot preload a path with a blank, a colon or a dollar sign in "
+		      "it";
+	else if (statvfs(path, &fs) == 0 && fs.f_flag & ST_NOEXEC)
+		why = "its file system is mounted noexec, so the loader cannot preload it";
+	if (why)
+		complain("run", "'%s': %s: nothing was started. Install allot elsewhere", path,
+			 why);
+	return why ? -EINVAL : 0;
+}
+
 /* the parts of allot that a fenced run needs: one that is missing ends it here, unfenced never */
 static int find_parts(struct paths *p)
 {
@@ -134,7 +152,7 @@ static int find_parts(struct paths *p)
 	else if (paths_beside(keeper, p->keeper, sizeof(p->keeper)) < 0)
 		missing = "allot-keeper";
 	if (!missing)
-		return 0;
+		return check_preload(p->cuda) || check_preload(p->nvml) ? EXIT_REFUSED : 0;
 	complain("run",
 		 "%s is missing beside this program: nothing was started, because the "
 		 "command would run without its limit. Install allot whole",

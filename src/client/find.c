@@ -87,6 +87,11 @@ int client_connect_place(const struct client_place *place, struct err *err)
 			       place->socket);
 	case -EACCES:
 	case -EPERM:
+		if (!place->is_explicit && !place->is_system)
+			return err_set(err, fd,
+				       "socket '%s' may not be opened: is XDG_RUNTIME_DIR another "
+				       "user's? Unset it, or set it to a folder of your own",
+				       place->socket);
 		return err_set(err, fd,
 			       "socket '%s' may not be opened: join the group 'allot' or "
 			       "ask the machine's owner",

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -495,6 +496,31 @@ class Gpus(world.World):
         r = self.run_job('--gpus', '2', '--vram', '60G', '--', 'true')
         self.assertIn('only 1 can ever give as much', r.stderr)
         self.assertEqual(self.run_job('-g', '1,2', '--', ALLOT, 'run', '-g', '0', '--', 'true').returncode, 125)
+
+
+class Place(world.World):
+    """a preload that the loader would leave out must not be a run without a limit"""
+
+    def test_a_path_that_cannot_be_preloaded(self):
+        for name in ('a blank', 'a:colon', 'a$dollar'):
+            shutil.copytree(world.BUILD / 'bin', self.dir / name / 'bin')
+            shutil.copytree(world.BUILD / 'lib', self.dir / name / 'lib')
+            r = subprocess.run([self.dir / name / 'bin/allot', 'run', '--', 'echo', 'ran'], env=self.env, capture_output=True,
+                               text=True, check=False)
+            self.assertEqual((r.returncode, r.stdout), (125, ''), name)
+            self.assertIn('cannot preload', r.stderr)
+            self.assertIn(name, r.stderr)
+
+    def test_a_runtime_folder_of_another(self):
+        if os.geteuid() != 0:
+            self.skipTest('needs root, to be two users')
+        (self.dir / 'closed').mkdir(mode=0o700)
+        self.dir.chmod(0o755)
+        env = {k: v for k, v in self.env.items() if k != 'ALLOT_SOCKET'}
+        r = subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', ALLOT, 'run', '--', 'true'],
+                           env={**env, 'XDG_RUNTIME_DIR': str(self.dir / 'closed')}, capture_output=True, text=True, check=False)
+        self.assertEqual(r.returncode, 4)
+        self.assertIn('XDG_RUNTIME_DIR', r.stderr)
 
 
 class NobodyElse(world.World):
