@@ -149,7 +149,9 @@ enum wire_code change_job(struct daemon *d, struct job *job, const char *key, co
 	r = ledger_job_set(d->ledger, job->lease, &c, clock_now_ns(), why);
 	if (r < 0) {
 		(void)err_set(err, r, "%s", why[0] ? why : strerror(-r)); /* the code goes back */
-		return r == -EINVAL ? WIRE_CODE_USAGE : WIRE_CODE_FAILED;
+		return r == -EINVAL   ? WIRE_CODE_USAGE
+		       : r == -EDQUOT ? WIRE_CODE_NEVER_FITS
+				      : WIRE_CODE_FAILED;
 	}
 	note(job, &c);
 	return 0;

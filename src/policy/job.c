@@ -231,8 +231,15 @@ static int check_change(struct ledger *l, struct lease *lease, const struct ledg
 	if (request > limit)
 		return say(text, -EINVAL, "the request is above the limit");
 	wall = lease->parent ? lease_wall(lease->parent) : gpu_usable(g);
-	if (c->has_request && request > wall)
-		return say(text, -ENOSPC, "more than there is");
+	if (c->has_request && request > wall) {
+		if (text)
+			(void)str_print(text, LEDGER_TEXT_MAX,
+					"%s asked for, %s %u can ever give %s",
+					fmt_size(&a, request),
+					lease->parent ? "the lease around it on GPU" : "GPU",
+					g->index, fmt_size(&b, wall));
+		return -EDQUOT;
+	}
 	for (int tries = 0; tries < 2; tries++) {
 		more = size_sat_sub(request, lease->committed);
 		if (!room_for_promise(lease->parent, g, more, 0).mark)

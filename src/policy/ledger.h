@@ -220,8 +220,9 @@ struct ledger_job_change {
 
 /**
  * ledger_job_set - change a job.  A limit below what is held is fine: free reads 0 and the next
- * ask is refused.  A request above the limit is -EINVAL; one that cannot be promised now is
- * -ENOSPC, and nothing changes; -ENOENT: not admitted yet.  @ret_text (may be NULL): why not.
+ * ask is refused.  A request above the limit is -EINVAL; one that can never be promised is
+ * -EDQUOT, one that cannot now -ENOSPC, and nothing changes; -ENOENT: not admitted yet.  @ret_text
+ * (may be NULL): why not.
  */
 int ledger_job_set(struct ledger *l, struct ledger_job *j, const struct ledger_job_change *change,
 		   uint64_t now_ns, char *ret_text);

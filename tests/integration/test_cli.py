@@ -60,6 +60,14 @@ class Words(world.World):
             self.assertIn(bad.split('=')[0], r.stderr)
         self.assertEqual(self.ps('a')[0]['vram_limit_bytes'], 2 * GIB)
 
+    def test_set_beyond_the_card_is_5(self):
+        self.start_job('-J', 'a', '--vram', '2G', '--', 'sleep', '20')
+        job = until(lambda: self.ps('a'))[0]['job']
+        r = self.cli('set', job, 'vram=500G')
+        self.assertEqual(r.returncode, 5)
+        self.assertIn('500.0 GiB asked for, GPU 0 can ever give 139.8 GiB', r.stderr)
+        self.assertEqual(self.ps('a')[0]['vram_limit_bytes'], 2 * GIB)
+
     def test_options_without_a_verb_are_those_of_status(self):
         self.assertEqual(json.loads(self.cli('-o', 'json').stdout)['kind'], 'GPUList')
         self.assertIn('Usage: allot run', self.cli('help', 'run').stdout)
