@@ -23,6 +23,8 @@
 
 #define PEER_READ_BURST   16 /* packets of one peer before the others' turn */
 #define PEERS_READY_BURST 64 /* connections served in one turn of the loop */
+#define COMPLAINTS        20 /* about peers, in a burst */
+#define COMPLAINT_NS      (10 * NS_PER_S)
 #define ACCEPT_BURST      16
 #define ACCEPT_PAUSE_NS   (200 * NS_PER_MS) /* after running out of descriptors */
 #define PEERS_OF_ONE_UID  (PEERS_MAX / 2)   /* one user cannot lock the others out */
@@ -43,6 +45,8 @@ struct peers {
 	unsigned n;
 	size_t queue_bytes;
 	bool is_full_told;
+	unsigned complaints;
+	uint64_t complained_ns;
 	_Alignas(8) unsigned char in[WIRE_MAX_MESSAGE];
 	_Alignas(8) unsigned char out[WIRE_MAX_MESSAGE];
 };
@@ -90,6 +94,23 @@ static int peers_reap(sd_event_source *source, void *userdata)
 	return 0;
 }
 
+/* what a peer can make us write down has a bound: a burst, and then one line in ten seconds */
+static bool may_complain(struct peers *peers)
+{
+	uint64_t now = clock_now_ns();
+	uint64_t fresh = (now - peers->complained_ns) / COMPLAINT_NS;
+
+	if (fresh > 0) {
+		peers->complaints =
+			fresh > peers->complaints ? 0 : peers->complaints - (unsigned)fresh;
+		peers->complained_ns = now;
+	}
+	if (peers->complaints >= COMPLAINTS)
+		return false;
+	peers->complaints++;
+	return true;
+}
+
 /* what the loop shall wait for */
 static void peer_watch(struct peer *peer)
 {
@@ -126,10 +147,10 @@ void peer_send_fds(struct peer *peer, unsigned type, uint32_t request_id, const 
 			r = -ENOBUFS;
 		else
 			r = outbox_put(&peer->outbox, peers->out, (size_t)len, fds, n_fds);
-		if (r < 0)
+		if (r < 0 && may_complain(peers))
 			log_warn("pid %d reads too slowly (%zu bytes wait): disconnected",
 				 peer->pid, peer->outbox.bytes);
-		else
+		if (r == 0)
 			peer_watch(peer);
 	}
 	if (r < 0)
@@ -216,8 +237,9 @@ static unsigned take_fds(struct msghdr *msg, int fds[PEER_FDS_MAX])
 
 static void peer_speak_up(struct peer *peer, uint32_t request_id, const struct err *err)
 {
-	log_warn("pid %d (uid %u) sent no message of ours: %s: disconnected", peer->pid, peer->uid,
-		 err->text);
+	if (may_complain(peer->peers))
+		log_warn("pid %d (uid %u) sent no message of ours: %s: disconnected", peer->pid,
+			 peer->uid, err->text);
 	peer_refuse(peer, request_id,
 		    err->code == -EPROTONOSUPPORT ? WIRE_CODE_NOT_SUPPORTED : WIRE_CODE_USAGE, "%s",
 		    err->text);

@@ -6,6 +6,7 @@ import socket
 import struct
 import subprocess
 import time
+import unittest
 
 import wire
 from world import ALLOTD, GIB, MIB, OK, World, raw_socket
@@ -410,6 +411,54 @@ class Run(World):
         keeper.kill()
         child.kill()
         self.assert_nothing_held()
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root: several users")
+class Users(World):
+    mode = []  # the machine's service
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.dir, 0o755)
+
+    def user(self, uid):
+        actor = self.actor()
+        actor.become_user(uid)
+        return actor
+
+    def test_service_serves_all(self):
+        self.start()
+        self.assertEqual(self.ask("DAEMON").body["system"], 1)
+        ann, bob = self.user(12001), self.user(12002)
+        answer, body = ann.run(GIB)
+        self.assertEqual(answer, "ADMITTED", body)
+        job = body["job_id"]
+        self.assertEqual([(i["job_id"], i["uid"]) for i in bob.list("PS", "PS_ITEM")],
+                         [(job, 12001)])
+        self.assertEqual(bob.call("CANCEL", job_id=job)[1]["code"], 4)
+        self.assertEqual(bob.call("SET", job_id=job, key="vram", value="1M")[1]["code"], 4)
+        owner = self.user(12001)
+        self.assertEqual(owner.call("SET", job_id=job, key="vram", value="512M:1G")[0], "OK")
+        self.assertEqual(self.ask("SET", job_id=job, key="class", value="batch").type, "OK")
+        self.assertEqual(bob.resume(job, 0.1)[0], "ERROR")
+        self.assertEqual(self.ask("CANCEL", job_id=job).type, "OK")
+
+    def test_one_user_cannot_take_all_connections(self):
+        self.start()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        try:
+            greedy = self.user(12001)
+            self.assertIn("too many", greedy.crowd(2200))
+            self.assertEqual(self.user(12002).call("DAEMON")[0], "DAEMON_INFO")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    def test_another_users_own_daemon(self):
+        self.mode = ["--user"]
+        self.start()
+        os.chmod(self.socket, 0o666)  # as if somebody had opened it
+        self.assertEqual(self.user(12001).recv_first()[1]["code"], 4)
 
 
 class FourGpus(World):

@@ -10,7 +10,6 @@ import fcntl
 import mmap
 import multiprocessing.connection as mpc
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -49,6 +48,21 @@ class Body:
         if name not in self.conns:
             self.connect(name)
         return self.conns[name]
+
+    def recv_first(self):
+        """what allotd says before it was asked anything"""
+        self.connect()
+        return self.recv()[:2]
+
+    def crowd(self, count):
+        """connections that say nothing; what the first one hears that is not served"""
+        crowd = [wire.Conn(self.path) for _ in range(count)]
+        for conn in reversed(crowd):
+            try:
+                return conn.recv(timeout=0.5).body["text"]
+            except TimeoutError:
+                continue
+        return ""
 
     def close(self, name="main"):
         self.conns.pop(name).close()
@@ -222,6 +236,11 @@ class Body:
     def setsid(self):
         os.setsid()
 
+    def become_user(self, uid):
+        os.setgroups([])
+        os.setgid(uid)
+        os.setuid(uid)
+
 
 def serve(path, control):
     link = mpc.Client(control, "AF_UNIX")
@@ -278,6 +297,7 @@ class Actor:
 
 class World(unittest.TestCase):
     profile = "small4g"
+    mode = ["--user"]
 
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="allot-")
@@ -319,7 +339,7 @@ class World(unittest.TestCase):
     def start(self, *more, before=None):
         ready, theirs = os.pipe()
         self.daemon = subprocess.Popen(
-            [ALLOTD, "--foreground", "--user", "--socket", self.socket, "--state", self.state,
+            [ALLOTD, "--foreground", *self.mode, "--socket", self.socket, "--state", self.state,
              f"--sim={self.profile}", "--ready-fd", str(theirs), *more],
             pass_fds=[theirs], stderr=self.log, stdout=self.log, preexec_fn=before)
         os.close(theirs)
@@ -424,10 +444,6 @@ class World(unittest.TestCase):
         self.assertEqual(s["vram_requested_bytes"], 0)
         self.assertEqual(s["n_jobs"], 0)
         self.assertEqual(s["vram_grantable_bytes"], s["vram_allocatable_bytes"])
-
-
-def limit_files(count):
-    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
 
 
 def raw_socket(path):
