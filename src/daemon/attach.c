@@ -29,14 +29,13 @@ static void fill_attached(struct daemon *d, const struct job *job, struct wire_a
 	(void)str_copy(m->job_name, sizeof(m->job_name), job->spec.name);
 	for (unsigned i = 0; i < m->n_gpus; i++) {
 		const struct gpu *gpu = gpus_at(d->gpus, numbers[i]);
-		struct ledger_job_figures f = { 0 };
 		struct wire_lease_gpu *to = &m->gpus[i];
+		bool has_limit;
 
-		(void)ledger_job_figures(d->ledger, job->lease, i, &f); /* the slot exists */
 		to->uuid = gpu->last.uuid;
 		to->total_bytes = gpu->last.total_bytes;
-		to->limit_bytes = f.limit_bytes;
-		to->has_limit = f.has_limit;
+		to->limit_bytes = ledger_job_limit(job->lease, i, &has_limit);
+		to->has_limit = has_limit;
 		to->index = gpu->last.index;
 		memcpy(to->pci_bus_id, gpu->last.pci_bus_id, sizeof(to->pci_bus_id));
 	}
@@ -46,17 +45,9 @@ void programs_keep(struct job *job)
 {
 	struct process *p;
 
-	if (!job->keeper)
-		return;
-	list_for_each (p, &job->processes, node) {
-		struct wire_keep m = { .process = p->number };
-
-		if (p->page_fd < 0)
-			continue;
-		peer_send_fds(job->keeper, WIRE_KEEP, 0, &m, &p->page_fd, 1);
-		close(p->page_fd);
-		p->page_fd = -1;
-	}
+	list_for_each (p, &job->processes, node)
+		if (p->page_fd >= 0)
+			(void)life_finish(p); /* one that cannot be watched is tried again */
 }
 
 /* the process that is there already, unless its number belongs to somebody else by now */
@@ -86,18 +77,21 @@ static int find_process(struct daemon *d, struct peer *peer, const struct wire_a
 		*ret_fresh = true;
 		return life_exec(ret, err);
 	}
-	job = p ? p->job : registry_whose(d, peer->pid, &info);
+	job = p ? p->job : registry_of_pidfd(d, peer->pid, peer->pidfd, &info);
 	if (p)
-		info.start_ticks = p->start_ticks;
+		info = (struct proc_info){ .pid = peer->pid, .start_ticks = p->start_ticks };
 	if (!job || !job->is_admitted)
 		return err_set(err, -ENOENT,
 			       "process %d belongs to no job: start it with 'allot run'",
 			       peer->pid);
-	if (peer->pidfd < 0 || !pidfd_is_alive(peer->pidfd) || !info.start_ticks)
+	if (peer->pidfd < 0 || !info.pid || (info.start_ticks && !pidfd_is_alive(peer->pidfd)))
 		return err_set(err, -ESRCH, "process %d is gone", peer->pid);
 	/* until now only NVML knew it: what it was charged there goes over to the account it gets
 	 */
 	if (page_fd >= 0 && job->is_restored) {
+		if (!info.start_ticks &&
+		    (proc_read(d->proc_root, peer->pid, &info) < 0 || !pidfd_is_alive(peer->pidfd)))
+			return err_set(err, -ESRCH, "process %d is gone", peer->pid);
 		r = life_adopt(job, peer->pid, info.start_ticks, &peer->pidfd, page_fd, ret, err);
 		if (r == 0 && p)
 			life_replace(p, *ret);
@@ -120,11 +114,12 @@ static void attach_program(struct daemon *d, struct peer *peer, const struct wir
 	struct process *p;
 	struct err err;
 	bool is_fresh;
+	int bell = -1;
 	int r = find_process(d, peer, m, page_fd, &p, &is_fresh, &err);
 
 	if (r >= 0) {
 		ledger_process_attach(d->ledger, p->account, clock_now_ns());
-		r = life_bell(p);
+		r = bell = life_bell(p);
 		if (r < 0)
 			err_set(&err, r, "cannot make a doorbell: %s", strerror(-r));
 	}
@@ -139,14 +134,12 @@ static void attach_program(struct daemon *d, struct peer *peer, const struct wir
 	fill_attached(d, p->job, &answer);
 	answer.fresh_page = is_fresh;
 	if (is_fresh) {
-		const int fds[] = { p->page_fd, p->bell };
+		const int fds[] = { p->page_fd, bell };
 
 		peer_send_fds(peer, WIRE_ATTACHED, msg->request_id, &answer, fds, 2);
-		programs_keep(p->job);
 	} else {
 		/* further connections share the bell; one that comes back may have lost it */
-		peer_send_fds(peer, WIRE_ATTACHED, msg->request_id, &answer, &p->bell,
-			      m->stream == 0);
+		peer_send_fds(peer, WIRE_ATTACHED, msg->request_id, &answer, &bell, m->stream == 0);
 	}
 }
 

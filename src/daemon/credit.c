@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -19,22 +20,24 @@ static struct credit_page *map_page(int fd)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-int credit_page_make(uint64_t process, uint64_t job_id, struct credit_page **ret, int *ret_fd)
+int credit_page_make(struct credit_page **ret, int *ret_fd, uint64_t *ret_inode)
 {
 	AUTO_FD int fd = fd_memfd_sealed("allot-credit", CREDIT_PAGE_BYTES);
 	struct credit_page *page;
+	struct stat st;
 
 	if (fd < 0)
 		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
 	page = map_page(fd);
 	if (!page)
 		return -errno;
 	page->magic = CREDIT_PAGE_MAGIC;
 	page->version = CREDIT_PAGE_VERSION;
-	page->process = process;
-	page->job_id = job_id;
 	*ret = page;
 	*ret_fd = TAKE_FD(fd);
+	*ret_inode = st.st_ino;
 	return 0;
 }
 

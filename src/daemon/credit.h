@@ -19,11 +19,12 @@
 struct err;
 
 /**
- * credit_page_make - a fresh page
- * @ret_fd: its memfd, the caller's to close
+ * credit_page_make - a fresh page, nobody's yet
+ * @ret_fd:    its memfd, the caller's to close
+ * @ret_inode: what tells it from every other page
  * Returns 0 or -errno.
  */
-int credit_page_make(uint64_t process, uint64_t job_id, struct credit_page **ret, int *ret_fd);
+int credit_page_make(struct credit_page **ret, int *ret_fd, uint64_t *ret_inode);
 
 /**
  * credit_page_adopt - map a page that a keeper or a process sent back

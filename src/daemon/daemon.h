@@ -48,6 +48,8 @@ struct daemon {
 	struct sampler *sampler;
 	struct gpus *gpus;
 	struct pump *pump;
+	struct late *late;
+	struct pages *pages;
 	struct restart *restart; /* NULL once everybody is back */
 	struct registry registry;
 	const char *proc_root;

@@ -55,7 +55,7 @@ static void store_members_of(struct job *job)
 	unsigned n = 0;
 
 	list_for_each (p, &job->processes, node)
-		if (!p->is_dead && n < JOBS_MEMBERS_MAX)
+		if (!p->is_dead && n < JOBS_MEMBERS_MAX && process_identify(p))
 			numbers[n++] = p->number;
 	(void)store_put_members(job->daemon->store, job->spec.id, numbers, n); /* it tells */
 	job->has_new_members = false;
@@ -171,6 +171,7 @@ static int on_keeper_death(sd_event_source *source, int fd, uint32_t revents, vo
 	(void)source, (void)fd, (void)revents;
 	job->keeper_death = sd_event_source_disable_unref(job->keeper_death);
 	job->is_keeper_dead = true;
+	registry_forget(&job->daemon->registry);
 	if (!job->is_admitted) {
 		give_up(job);
 		return 0;

@@ -18,6 +18,8 @@
 #include "daemon/credit.h"
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
+#include "daemon/late.h"
+#include "daemon/pages.h"
 #include "daemon/peers.h"
 
 static void drop_asks(struct process *p)
@@ -58,43 +60,88 @@ static int on_death(sd_event_source *source, int fd, uint32_t revents, void *use
 	return 0;
 }
 
+/* made quiet first: whoever returns after that rings again, and whoever did before is looked at */
 static int on_ring(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
-	struct process *p = userdata;
-	uint64_t count;
+	struct job *job = userdata;
+	uint64_t count, now;
+	struct process *p;
 
 	(void)source, (void)revents;
 	(void)!read(fd, &count, sizeof(count)); /* only to make it quiet */
-	gpus_note_activity(p->job->daemon->gpus);
-	ledger_returned(p->job->daemon->ledger, p->account, clock_now_ns());
+	now = clock_now_ns();
+	gpus_note_activity(job->daemon->gpus);
+	list_for_each (p, &job->processes, node)
+		if (p->page && !p->is_dead)
+			ledger_returned(job->daemon->ledger, p->account, now);
 	return 0;
+}
+
+static int make_bell(struct job *job)
+{
+	AUTO_FD int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int r;
+
+	if (bell < 0)
+		return -errno;
+	r = sd_event_add_io(job->daemon->event, &job->ring, bell, EPOLLIN, on_ring, job);
+	if (r >= 0)
+		job->bell = TAKE_FD(bell);
+	return r;
 }
 
 int life_bell(struct process *p)
 {
-	struct daemon *d = p->job->daemon;
-	int r;
+	struct job *job = p->job;
+	int r = job->bell < 0 ? make_bell(job) : 0;
 
-	if (p->bell >= 0)
-		return p->bell;
-	p->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (p->bell < 0)
-		return -errno;
-	r = sd_event_add_io(d->event, &p->ring, p->bell, EPOLLIN, on_ring, p);
-	if (r < 0) {
-		close(p->bell);
-		p->bell = -1;
+	if (r < 0)
 		return r;
-	}
 	if (p->is_silent)
-		d->registry.n_silent--;
+		job->daemon->registry.n_silent--;
 	p->is_silent = false;
-	return p->bell;
+	return job->bell;
 }
 
 static int watch_death(struct process *p)
 {
 	return sd_event_add_io(p->job->daemon->event, &p->death, p->pidfd, EPOLLIN, on_death, p);
+}
+
+static void keep_page(struct process *p)
+{
+	struct wire_keep m = { .process = p->number };
+
+	if (p->page_fd < 0 || !p->job->keeper)
+		return;
+	peer_send_fds(p->job->keeper, WIRE_KEEP, 0, &m, &p->page_fd, 1);
+	close(p->page_fd);
+	p->page_fd = -1;
+}
+
+int life_finish(struct process *p)
+{
+	int r = p->death || p->is_dead ? 0 : watch_death(p);
+
+	if (r < 0)
+		return r;
+	list_del(&p->late);
+	/* one that is gone already needs no keeping: the watch tells us at once */
+	if (!p->is_dead && process_identify(p))
+		keep_page(p);
+	return 0;
+}
+
+/* registered, without an account, to be finished later; NULL: no memory */
+static struct process *begin_late(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd)
+{
+	struct process *p = process_new(job, pid, start_ticks, *pidfd);
+
+	if (!p)
+		return NULL;
+	*pidfd = -1;
+	late_add(job->daemon->late, p);
+	return p;
 }
 
 /* registered and watched, without an account; NULL with *ret_errno */
@@ -118,14 +165,12 @@ static struct process *begin(struct job *job, pid_t pid, uint64_t start_ticks, i
 
 static int give_page(struct process *p)
 {
-	int r = credit_page_make(p->number, p->job->spec.id, &p->page, &p->page_fd);
-	struct stat st;
+	int r = pages_take(p->job->daemon->pages, &p->page, &p->page_fd, &p->page_inode);
 
 	if (r < 0)
 		return r;
-	if (fstat(p->page_fd, &st) < 0)
-		return -errno;
-	p->page_inode = st.st_ino;
+	p->page->process = p->number;
+	p->page->job_id = p->job->spec.id;
 	r = life_bell(p);
 	return r < 0 ? r : 0;
 }
@@ -134,11 +179,10 @@ int life_begin(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, str
 	       struct err *err)
 {
 	struct daemon *d = job->daemon;
-	int r, taken = *pidfd;
-	struct process *p = begin(job, pid, start_ticks, pidfd, &r);
+	int taken = *pidfd;
+	struct process *p = begin_late(job, pid, start_ticks, pidfd);
+	int r = p ? give_page(p) : -ENOMEM;
 
-	if (p)
-		r = give_page(p);
 	if (r >= 0)
 		r = ledger_process_add(d->ledger, job->lease, pid, p, clock_now_ns(), &p->account);
 	if (r >= 0) {
@@ -257,12 +301,12 @@ void life_end(struct process *p)
 	struct job *job = p->job;
 	struct daemon *d = job->daemon;
 	struct wire_drop m = { .process = p->number };
-	bool had_page = p->page != NULL;
+	bool is_kept = p->page && p->number && p->page_fd < 0;
 
 	drop_peers(p);
 	drop_asks(p);
 	ledger_process_free(d->ledger, TAKE(p->account), clock_now_ns());
 	process_free(p);
-	if (had_page && job->keeper)
+	if (is_kept && job->keeper)
 		peer_send(job->keeper, WIRE_DROP, 0, &m);
 }

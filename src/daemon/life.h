@@ -5,7 +5,8 @@
 /*
  * The life of a process of a job, from its first sign to the moment when NVML shows nothing of it:
  *
- *   ATTACH                                  page and doorbell made; its keeper gets the page too
+ *   ATTACH                                  it gets a page and the job's doorbell
+ *   nothing else to do, 100 ms at most      finished: watched, identified, its keeper has the page
  *   last connection closed, pidfd alive     detached: charged at NVML's figure
  *   ATTACH without its page, same process   exec: a fresh page; the old charge is carried over
  *   pidfd                                   dead: nobody waits for it; charged until NVML is at 0
@@ -44,10 +45,24 @@ int life_adopt(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, int
 /** life_seen - a process that never attached but holds memory: detached from the beginning */
 int life_seen(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, struct process **ret);
 
+/**
+ * life_finish - what nobody waits for after ATTACH
+ *
+ * The pidfd is watched (it is level-triggered: one that died meanwhile is reported at once), the
+ * start time is found out, and the keeper gets the page.  Harmless when done already, or when the
+ * keeper is away: it asks again then.  Returns 0; -errno when it cannot be watched now.
+ */
+int life_finish(struct process *p);
+
 /** life_has_page - is @fd the page that @p has already? */
 bool life_has_page(const struct process *p, int fd);
 
-/** life_bell - make sure that there is a doorbell; the descriptor, or -errno */
+/**
+ * life_bell - make sure that there is a doorbell, and that @p counts as one that has it
+ *
+ * A job has one for all its processes: a ring means that some of them returned something.  Returns
+ * the descriptor, which stays the job's, or -errno.
+ */
 int life_bell(struct process *p);
 
 /** life_detach - its last connection is closed */

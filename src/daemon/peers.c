@@ -21,13 +21,15 @@
 #define SO_PEERPIDFD 77 /* Linux 6.5, include/uapi/asm-generic/socket.h */
 #endif
 
-#define PEER_READ_BURST   16 /* packets of one peer before the others' turn */
-#define PEERS_READY_BURST 64 /* connections served in one turn of the loop */
-#define COMPLAINTS        20 /* about peers, in a burst */
-#define COMPLAINT_NS      (10 * NS_PER_S)
-#define ACCEPT_BURST      16
-#define ACCEPT_PAUSE_NS   (200 * NS_PER_MS) /* after running out of descriptors */
-#define PEERS_OF_ONE_UID  (PEERS_MAX / 2)   /* one user cannot lock the others out */
+#define PEER_READ_BURST      16 /* packets of one peer before the others' turn */
+#define PEERS_READY_BURST    64 /* connections served in one turn of the loop */
+#define COMPLAINTS           20 /* about peers, in a burst */
+#define COMPLAINT_NS         (10 * NS_PER_S)
+#define ACCEPT_BURST         32
+#define UNWATCHED_NS         (5 * NS_PER_MS) /* a connection that was served waits at most so long */
+#define PEERS_QUIET_PRIORITY (SD_EVENT_PRIORITY_NORMAL + 10)
+#define ACCEPT_PAUSE_NS      (200 * NS_PER_MS) /* after running out of descriptors */
+#define PEERS_OF_ONE_UID     (PEERS_MAX / 2)   /* one user cannot lock the others out */
 
 struct peers {
 	sd_event *event;
@@ -36,12 +38,15 @@ struct peers {
 	sd_event_source *listen;
 	sd_event_source *pause; /* listens again after a while */
 	sd_event_source *reaper;
+	sd_event_source *watcher;
 	int listen_fd;
 	uid_t uid_only;
 	const struct peers_ops *ops;
 	void *context;
 	struct list all;
-	struct list doomed; /* to be freed when nobody up the stack holds them */
+	struct list doomed;    /* to be freed when nobody up the stack holds them */
+	struct list unwatched; /* served once, not yet in the epoll */
+	uint64_t unwatched_since_ns;
 	unsigned n;
 	size_t queue_bytes;
 	bool is_full_told;
@@ -70,7 +75,9 @@ static void peer_doom(struct peer *peer)
 	if (peer->is_doomed)
 		return;
 	peer->is_doomed = true;
-	(void)epoll_ctl(peers->epoll, EPOLL_CTL_DEL, peer->fd, NULL); /* it is in there */
+	list_del(&peer->unwatched);
+	if (peer->is_watched)
+		(void)epoll_ctl(peers->epoll, EPOLL_CTL_DEL, peer->fd, NULL); /* it is in there */
 	list_del(&peer->node);
 	list_append(&peers->doomed, &peer->node);
 	(void)sd_event_source_set_enabled(peers->reaper, SD_EVENT_ONESHOT); /* cannot fail */
@@ -122,8 +129,53 @@ static void peer_watch(struct peer *peer)
 		e.events |= EPOLLIN;
 	if (!outbox_is_empty(&peer->outbox))
 		e.events |= EPOLLOUT;
-	if (epoll_ctl(peer->peers->epoll, EPOLL_CTL_MOD, peer->fd, &e) < 0)
+	list_del(&peer->unwatched);
+	if (epoll_ctl(peer->peers->epoll, peer->is_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
+		      peer->fd, &e) < 0) {
+		log_warn("cannot serve pid %d: %s", peer->pid, strerror(errno));
 		peer_doom(peer);
+	} else {
+		peer->is_watched = true;
+	}
+}
+
+static void watch_all(struct peers *peers)
+{
+	struct peer *peer, *tmp;
+
+	list_for_each_safe (peer, tmp, &peers->unwatched, unwatched)
+		peer_watch(peer);
+}
+
+/* nothing else to do: what came meanwhile is seen, for the epoll is level-triggered */
+static int on_quiet(sd_event_source *source, void *userdata)
+{
+	(void)source;
+	watch_all(userdata);
+	return 0;
+}
+
+/* it was served and nobody waits for us: others first */
+static void peer_watch_later(struct peer *peer)
+{
+	struct peers *peers = peer->peers;
+
+	if (peer->is_doomed || peer->is_watched)
+		return;
+	if (list_is_empty(&peers->unwatched)) {
+		peers->unwatched_since_ns = clock_now_ns();
+		(void)sd_event_source_set_enabled(peers->watcher,
+						  SD_EVENT_ONESHOT); /* cannot fail */
+	}
+	list_append(&peers->unwatched, &peer->unwatched);
+}
+
+/* a loop that never gets quiet must not forget them */
+static void watch_overdue(struct peers *peers)
+{
+	if (!list_is_empty(&peers->unwatched) &&
+	    clock_now_ns() - peers->unwatched_since_ns > UNWATCHED_NS)
+		watch_all(peers);
 }
 
 void peer_send_fds(struct peer *peer, unsigned type, uint32_t request_id, const void *payload,
@@ -310,13 +362,14 @@ static int on_ready(sd_event_source *source, int fd, uint32_t revents, void *use
 	struct epoll_event ready[PEERS_READY_BURST];
 	int n = epoll_wait(fd, ready, PEERS_READY_BURST, 0);
 
-	(void)source, (void)revents, (void)userdata;
+	(void)source, (void)revents;
 	for (int i = 0; i < n; i++) {
 		struct peer *peer = ready[i].data.ptr;
 
 		if (!peer->is_doomed) /* by one that came before it in this turn */
 			serve_peer(peer, ready[i].events);
 	}
+	watch_overdue(userdata);
 	return n < 0 && errno != EINTR ? -errno : 0;
 }
 
@@ -353,13 +406,12 @@ static int peer_pidfd(int fd, pid_t pid)
 	return pid > 0 ? fd_pidfd_open(pid) : -ESRCH; /* checked by start time when used */
 }
 
-static int peer_add(struct peers *peers, int fd, const struct ucred *cred)
+static struct peer *peer_add(struct peers *peers, int fd, const struct ucred *cred)
 {
-	struct epoll_event e = { .events = EPOLLIN | EPOLLRDHUP };
 	struct peer *peer = calloc(1, sizeof(*peer));
 
 	if (!peer)
-		return -ENOMEM;
+		return NULL;
 	peer->peers = peers;
 	peer->fd = fd;
 	peer->context_slot = -1;
@@ -370,25 +422,17 @@ static int peer_add(struct peers *peers, int fd, const struct ucred *cred)
 	list_append(&peers->all, &peer->node);
 	peers->n++;
 	peer->pidfd = peer_pidfd(fd, cred->pid);
-	e.data.ptr = peer;
-	if (epoll_ctl(peers->epoll, EPOLL_CTL_ADD, fd, &e) < 0) {
-		int r = -errno;
-
-		peer->fd = -1; /* the caller's again */
-		peer_free(peer);
-		return r;
-	}
-	return 0;
+	return peer;
 }
 
-/* 0: go on; -EAGAIN: nobody there; -EMFILE and so on: no room */
-static int accept_one(struct peers *peers)
+/* 0: go on (*ret: not NULL when somebody came); -EAGAIN: nobody there; -EMFILE …: no room */
+static int accept_one(struct peers *peers, struct peer **ret)
 {
 	AUTO_FD int fd = accept4(peers->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
-	int r;
 
+	*ret = NULL;
 	if (fd < 0)
 		return errno == EINTR || errno == ECONNABORTED ? 0 : -errno;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
@@ -403,13 +447,35 @@ static int accept_one(struct peers *peers)
 		turn_away(fd, WIRE_CODE_FAILED, "allotd has too many connections: try again later");
 		return 0;
 	}
-	r = peer_add(peers, fd, &cred);
-	if (r < 0) {
-		log_warn("cannot serve pid %d: %s, ignoring", cred.pid, strerror(-r));
-		return 0;
-	}
-	(void)TAKE_FD(fd);
+	*ret = peer_add(peers, fd, &cred);
+	if (*ret)
+		(void)TAKE_FD(fd);
+	else
+		log_warn("cannot serve pid %d: no memory, ignoring", cred.pid);
 	return 0;
+}
+
+/* as many as are there, up to a bound, and then what they have to say; accept_one's outcome */
+static int accept_some(struct peers *peers)
+{
+	struct peer *fresh[ACCEPT_BURST];
+	unsigned n = 0;
+	int r = 0;
+
+	for (int i = 0; i < ACCEPT_BURST && r == 0; i++) {
+		r = accept_one(peers, &fresh[n]);
+		n += r == 0 && fresh[n];
+	}
+	for (unsigned i = 0; i < n; i++) {
+		if (fresh[i]->is_doomed)
+			continue;
+		if (peer_receive(fresh[i]))
+			peer_watch_later(fresh[i]);
+		else if (!fresh[i]->is_watched)
+			peer_watch(fresh[i]);
+	}
+	watch_overdue(peers);
+	return r;
 }
 
 static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
@@ -423,17 +489,16 @@ static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
 static int on_listen(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
 	struct peers *peers = userdata;
-	int r = 0;
+	int r = accept_some(peers);
 
 	(void)fd, (void)revents;
-	for (int i = 0; i < ACCEPT_BURST && r == 0; i++)
-		r = accept_one(peers);
 	if (r == 0 || r == -EAGAIN)
 		return 0;
 	/* the caller stays in the backlog; asking again at once would only burn the CPU */
 	if (!peers->is_full_told)
 		log_warn("cannot accept: %s; waiting for a connection to end", strerror(-r));
 	peers->is_full_told = true;
+	peers->ops->short_of_descriptors(peers->context);
 	r = sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	if (r < 0)
 		return r;
@@ -456,6 +521,7 @@ int peers_new(sd_event *event, int listen_fd, uid_t uid_only, const struct peers
 	peers->context = context;
 	list_init(&peers->all);
 	list_init(&peers->doomed);
+	list_init(&peers->unwatched);
 	peers->epoll = epoll_create1(EPOLL_CLOEXEC);
 	r = peers->epoll < 0
 		    ? -errno
@@ -466,6 +532,12 @@ int peers_new(sd_event *event, int listen_fd, uid_t uid_only, const struct peers
 		r = sd_event_source_set_enabled(peers->reaper, SD_EVENT_OFF);
 	if (r >= 0)
 		r = sd_event_source_set_priority(peers->reaper, SD_EVENT_PRIORITY_IMPORTANT);
+	if (r >= 0)
+		r = sd_event_add_defer(event, &peers->watcher, on_quiet, peers);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(peers->watcher, SD_EVENT_OFF);
+	if (r >= 0)
+		r = sd_event_source_set_priority(peers->watcher, PEERS_QUIET_PRIORITY);
 	if (r >= 0)
 		r = sd_event_add_time_relative(event, &peers->pause, CLOCK_MONOTONIC, 0, 0,
 					       on_pause_over, peers);
@@ -501,6 +573,7 @@ struct peers *peers_free(struct peers *peers)
 	sd_event_source_disable_unref(peers->listen);
 	sd_event_source_disable_unref(peers->pause);
 	sd_event_source_disable_unref(peers->reaper);
+	sd_event_source_disable_unref(peers->watcher);
 	sd_event_source_disable_unref(peers->ready);
 	if (peers->epoll >= 0)
 		close(peers->epoll);

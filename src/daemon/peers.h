@@ -17,6 +17,10 @@
  * All connections hang on one epoll of their own below the loop: sd-event looks at everything that
  * is ready again after each single event, which a crowd would make quadratic.
  *
+ * Most connections are made to ask something at once, so each is read as soon as it is accepted.
+ * Who was served then goes into the epoll when nothing else is to be done, or after some
+ * milliseconds: in a crowd the others' answers come first.
+ *
  * One thread: the loop's.  Nothing here blocks.
  */
 
@@ -46,7 +50,9 @@ struct peer {
 	pid_t pid; /* 0: in no namespace that we can see */
 	uid_t uid;
 	gid_t gid;
-	int pidfd; /* -1 when the kernel gave none; whoever needs it longer takes it */
+	int pidfd;       /* -1 when the kernel gave none; whoever needs it longer takes it */
+	bool is_watched; /* is in the epoll */
+	struct list unwatched;
 	bool is_doomed;
 	bool is_closing; /* close when the queue is empty */
 	bool is_held;    /* a request is being answered: read no further one */
@@ -72,6 +78,8 @@ struct peers_ops {
 	void (*message)(void *context, struct peer *peer, const struct wire_message *msg, int *fds,
 			unsigned n_fds);
 	void (*closed)(void *context, struct peer *peer);
+	/** short_of_descriptors - nobody more can be accepted: can some be given back? */
+	void (*short_of_descriptors)(void *context);
 };
 
 /**

@@ -10,6 +10,7 @@
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
 #include "daemon/jobs.h"
+#include "daemon/late.h"
 #include "daemon/life.h"
 #include "daemon/programs.h"
 #include "daemon/restart.h"
@@ -150,6 +151,7 @@ static int on_post(sd_event_source *source, void *userdata)
 	due = size_min(due, programs_tell_settled(d, now));
 	due = size_min(due, keep_house(p, now));
 	due = size_min(due, sample(d, now));
+	due = size_min(due, late_look(d->late, now));
 	due = size_min(due, ledger_deadline_ns(d->ledger, now));
 	if (d->restart)
 		due = size_min(due, restart_due_ns(d));

@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/fd.h"
 #include "daemon/credit.h"
 #include "daemon/daemon.h"
 #include "daemon/peers.h"
@@ -30,6 +32,15 @@ void registry_init(struct registry *r)
 	}
 }
 
+void registry_forget(struct registry *r)
+{
+	for (unsigned i = 0; i < REGISTRY_ANCESTORS; i++) {
+		if (r->ancestors[i].pid)
+			close(r->ancestors[i].pidfd);
+		r->ancestors[i] = (struct ancestor){ 0 };
+	}
+}
+
 void registry_fini(struct registry *r)
 {
 	struct job *job, *tmp;
@@ -37,6 +48,7 @@ void registry_fini(struct registry *r)
 
 	if (!r->jobs.next)
 		return;
+	registry_forget(r);
 	list_for_each_safe (job, tmp, &r->jobs, node) {
 		list_for_each_safe (p, next, &job->processes, node)
 			process_free(p);
@@ -53,7 +65,9 @@ struct job *job_new(struct daemon *d, const struct job_spec *spec, int keeper_pi
 
 	if (!job)
 		return NULL;
+	registry_forget(r);
 	job->daemon = d;
+	job->bell = -1;
 	job->spec = *spec;
 	job->keeper_pidfd = keeper_pidfd;
 	job->is_keeper_dead = keeper_pidfd < 0;
@@ -74,6 +88,10 @@ void job_free(struct job *job)
 {
 	if (!job)
 		return;
+	registry_forget(&job->daemon->registry);
+	sd_event_source_disable_unref(job->ring);
+	if (job->bell >= 0)
+		close(job->bell);
 	sd_event_source_disable_unref(job->keeper_death);
 	if (job->keeper_pidfd >= 0)
 		close(job->keeper_pidfd);
@@ -127,9 +145,8 @@ struct process *process_new(struct job *job, pid_t pid, uint64_t start_ticks, in
 	p->job = job;
 	p->entry.pid = pid;
 	p->start_ticks = start_ticks;
-	p->number = process_number(pid, start_ticks);
+	p->number = start_ticks ? process_number(pid, start_ticks) : 0;
 	p->pidfd = pidfd;
-	p->bell = -1;
 	p->page_fd = -1;
 	list_init(&p->peers);
 	list_init(&p->asks);
@@ -158,14 +175,12 @@ void process_free(struct process *p)
 		free(ask);
 	}
 	sd_event_source_disable_unref(p->death);
-	sd_event_source_disable_unref(p->ring);
 	credit_page_unmap(p->page);
 	if (p->pidfd >= 0)
 		close(p->pidfd);
-	if (p->bell >= 0)
-		close(p->bell);
 	if (p->page_fd >= 0)
 		close(p->page_fd);
+	list_del(&p->late);
 	if (p->is_silent)
 		p->job->daemon->registry.n_silent--;
 	list_del(&p->entry.node);
@@ -191,7 +206,23 @@ struct process *process_by_number(struct registry *r, uint64_t number)
 {
 	struct process *p = process_by_pid(r, process_number_pid(number));
 
-	return p && p->number == number ? p : NULL;
+	return p && process_identify(p) && p->number == number ? p : NULL;
+}
+
+bool process_identify(struct process *p)
+{
+	struct proc_info info;
+
+	if (p->start_ticks)
+		return true;
+	if (proc_read(p->job->daemon->proc_root, p->entry.pid, &info) < 0 ||
+	    !pidfd_is_alive(p->pidfd))
+		return false;
+	p->start_ticks = info.start_ticks;
+	p->number = process_number(p->entry.pid, info.start_ticks);
+	if (p->page)
+		p->page->process = p->number;
+	return true;
 }
 
 bool pidfd_is_alive(int pidfd)
@@ -245,4 +276,69 @@ struct job *registry_whose(struct daemon *d, pid_t pid, struct proc_info *ret_in
 		if (job->spec.session && job->spec.session == ret_info->session)
 			return job;
 	return NULL;
+}
+
+/* the kernel's word for the parent of a living process; its start time when that comes with it */
+static int find_parent(struct daemon *d, pid_t pid, int pidfd, struct proc_info *ret)
+{
+	if (pidfd >= 0 && proc_parent_of_pidfd(pidfd, pid, &ret->ppid) == 0) {
+		ret->pid = pid;
+		return 0;
+	}
+	return proc_read(d->proc_root, pid, ret);
+}
+
+static struct job *job_of_children_of(struct registry *r, pid_t parent)
+{
+	for (unsigned i = 0; i < REGISTRY_ANCESTORS; i++)
+		if (r->ancestors[i].pid == parent && pidfd_is_alive(r->ancestors[i].pidfd))
+			return r->ancestors[i].job;
+	return NULL;
+}
+
+/*
+ * Whoever is @child's parent both before and after its pidfd was opened is the one behind that; and
+ * when it is alive after the walk, the walk began at it.
+ */
+static struct job *learn_ancestor(struct daemon *d, const struct proc_info *child, int child_pidfd)
+{
+	struct registry *r = &d->registry;
+	struct ancestor *to = &r->ancestors[r->next_ancestor];
+	AUTO_FD int pidfd = child->ppid > 1 ? fd_pidfd_open(child->ppid) : -1;
+	struct proc_info again;
+	struct job *job;
+	pid_t found;
+
+	if (pidfd < 0 || find_parent(d, child->pid, child_pidfd, &again) < 0 ||
+	    again.ppid != child->ppid)
+		return NULL;
+	found = proc_find_ancestor(d->proc_root, child->ppid, is_member, r);
+	job = found > 0 ? job_of_member(r, found) : NULL;
+	if (!job || !pidfd_is_alive(pidfd))
+		return NULL;
+	r->next_ancestor = (r->next_ancestor + 1) % REGISTRY_ANCESTORS;
+	if (to->pid)
+		close(to->pidfd);
+	*to = (struct ancestor){ .pid = child->ppid, .pidfd = TAKE_FD(pidfd), .job = job };
+	return job;
+}
+
+struct job *registry_of_pidfd(struct daemon *d, pid_t pid, int pidfd, struct proc_info *ret_info)
+{
+	struct registry *r = &d->registry;
+	struct job *job;
+
+	*ret_info = (struct proc_info){ 0 };
+	if (find_parent(d, pid, pidfd, ret_info) < 0) {
+		*ret_info = (struct proc_info){ 0 };
+		return NULL;
+	}
+	job = job_of_member(r, pid);
+	if (!job)
+		job = job_of_member(r, ret_info->ppid);
+	if (!job)
+		job = job_of_children_of(r, ret_info->ppid);
+	if (!job)
+		job = learn_ancestor(d, ret_info, pidfd);
+	return job ? job : registry_whose(d, pid, ret_info); /* by its session, if at all */
 }

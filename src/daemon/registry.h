@@ -29,8 +29,9 @@ struct ledger_process;
 struct peer;
 struct proc_info;
 
-#define REGISTRY_BUCKETS  512
-#define REGISTRY_JOBS_MAX 4096
+#define REGISTRY_BUCKETS   512
+#define REGISTRY_JOBS_MAX  4096
+#define REGISTRY_ANCESTORS 16
 
 /* what a job asked for, as the store keeps it */
 struct job_spec {
@@ -82,6 +83,8 @@ struct job {
 	bool has_new_members;     /* not yet in the store */
 	uint32_t cancel_signal;   /* to be told to a keeper that is away */
 	struct wire_waiting told; /* what the waiting person was told last */
+	int bell;                 /* rung by all its processes; -1: none yet */
+	sd_event_source *ring;
 };
 
 /* a request whose answer comes later; it outlives the connection it came by */
@@ -100,8 +103,9 @@ struct process {
 	struct pid_entry entry;
 	struct job *job;
 	struct ledger_process *account;
-	uint64_t number;
-	uint64_t start_ticks;
+	struct list late;     /* of those that are not finished yet: life.h */
+	uint64_t number;      /* 0 while the start time is: process_identify */
+	uint64_t start_ticks; /* 0: not asked for yet */
 	uid_t uid;
 	int pidfd;
 	sd_event_source *death;
@@ -109,12 +113,17 @@ struct process {
 	struct list asks;
 	struct credit_page *page; /* NULL: found by NVML, has none */
 	uint64_t page_inode;
-	int page_fd;    /* -1, or for a keeper that is away just now */
-	int bell;       /* -1: none */
+	int page_fd;    /* -1, or for a keeper that does not have it yet */
 	bool is_silent; /* has a page but no doorbell: it is looked at from time to time */
-	sd_event_source *ring;
 	bool is_dead;
 	char command[WIRE_COMMAND_MAX];
+};
+
+/* neither keeper nor known process itself: one whose children are known to belong to a job */
+struct ancestor {
+	pid_t pid; /* 0: none; guarded by the pidfd */
+	int pidfd;
+	struct job *job;
 };
 
 struct registry {
@@ -128,6 +137,8 @@ struct registry {
 	struct list settling; /* peers whose SETTLE is to be answered */
 	struct list keepers[REGISTRY_BUCKETS];
 	struct list processes[REGISTRY_BUCKETS];
+	struct ancestor ancestors[REGISTRY_ANCESTORS];
+	unsigned next_ancestor;
 };
 
 void registry_init(struct registry *r);
@@ -150,11 +161,18 @@ bool job_is_inside(const struct job *job, const struct job *outer);
 uint64_t process_number(pid_t pid, uint64_t start_ticks);
 pid_t process_number_pid(uint64_t number);
 
-/** process_new - without an account and a page; @pidfd is taken over.  NULL: no memory */
+/**
+ * process_new - without an account and a page; @pidfd is taken over
+ * @start_ticks: 0 when it is found out later
+ * NULL: no memory.
+ */
 struct process *process_new(struct job *job, pid_t pid, uint64_t start_ticks, int pidfd);
 
 /** process_free - forget it, its page and its doorbell; its connections stay, as nobody's */
 void process_free(struct process *p);
+
+/** process_identify - find out start time and number if need be; false: it is gone, without them */
+bool process_identify(struct process *p);
 
 struct process *process_by_pid(struct registry *r, pid_t pid);
 struct process *process_by_number(struct registry *r, uint64_t number);
@@ -167,6 +185,18 @@ struct process *process_by_number(struct registry *r, uint64_t number);
  * job whose own session it is in.  NULL: nobody's, or gone.
  */
 struct job *registry_whose(struct daemon *d, pid_t pid, struct proc_info *ret_info);
+
+/**
+ * registry_of_pidfd - the same for the process behind @pidfd, with few questions to the kernel
+ * @ret_info: pid is 0 when it is gone; start_ticks may be 0, and the process is alive then, else
+ *            the caller has still to look whether @pidfd is
+ *
+ * Parents once walked through are remembered (registry_forget), each guarded by a pidfd.
+ */
+struct job *registry_of_pidfd(struct daemon *d, pid_t pid, int pidfd, struct proc_info *ret_info);
+
+/** registry_forget - keepers came or went: who belongs to whom is looked up afresh */
+void registry_forget(struct registry *r);
 
 /** pidfd_is_alive - does the number behind it still belong to that process? */
 bool pidfd_is_alive(int pidfd);

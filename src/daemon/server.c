@@ -21,6 +21,8 @@
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
 #include "daemon/jobs.h"
+#include "daemon/late.h"
+#include "daemon/pages.h"
 #include "daemon/peers.h"
 #include "daemon/person.h"
 #include "daemon/programs.h"
@@ -112,10 +114,21 @@ static void on_closed(void *context, struct peer *peer)
 	jobs_closed(d, peer);
 }
 
-static const struct peers_ops peers_ops = { .message = on_message, .closed = on_closed };
+static void on_short_of_descriptors(void *context)
+{
+	struct daemon *d = context;
+
+	pages_drop(d->pages);
+}
+
+static const struct peers_ops peers_ops = {
+	.message = on_message,
+	.closed = on_closed,
+	.short_of_descriptors = on_short_of_descriptors,
+};
 static const struct sampler_ops sampler_ops = { .gpu = gpus_on_gpu, .done = gpus_on_done };
 
-/* a descriptor for each connection, process and doorbell; sockets of 4096 processes need it */
+/* a descriptor for each connection, process and page; sockets of 4096 processes need it */
 static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;
@@ -240,6 +253,10 @@ static int build(struct daemon *d, const struct server_options *o, struct err *e
 		r = restart_new(d, &d->restart);
 	if (r >= 0)
 		r = pump_new(d, &d->pump);
+	if (r >= 0)
+		r = late_new(d, &d->late);
+	if (r >= 0)
+		r = pages_new(d->event, &d->pages);
 	if (r < 0)
 		return err_set(err, r, "cannot begin: %s", strerror(-r));
 	r = sampler_new(d->event, d->driver_dir, &sampler_ops, d->gpus, &d->sampler, err);
@@ -288,10 +305,12 @@ struct daemon *server_free(struct daemon *d)
 	if (!d)
 		return NULL;
 	/* whoever is connected finds its next allotd by itself: nothing is ended here */
+	d->late = late_free(d->late);
 	d->pump = pump_free(d->pump);
 	d->restart = restart_free(d->restart);
 	d->sampler = sampler_free(d->sampler);
 	registry_fini(&d->registry);
+	d->pages = pages_free(d->pages);
 	d->peers = peers_free(d->peers);
 	ledger_free(d->ledger);
 	d->gpus = gpus_free(d->gpus);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -89,19 +90,68 @@ static int parse_stat(const char *stat, struct proc_info *info)
 	return 0;
 }
 
+/* the kernel makes it in one piece: what is shorter than the buffer is all of it */
+static int read_stat(const char *root, pid_t pid, char buf[PROC_STAT_MAX])
+{
+	char path[PROC_PATH_MAX];
+	ssize_t n;
+
+	if (pid <= 0)
+		return -ESRCH;
+	if (!str_print(path, sizeof(path), "%s/%d/stat", root, pid))
+		return -ENAMETOOLONG;
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ? -ESRCH : -errno;
+	do
+		n = read(fd, buf, PROC_STAT_MAX);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	if (n == PROC_STAT_MAX)
+		return -EFBIG;
+	buf[n] = '\0';
+	return 0;
+}
+
 int proc_read(const char *root, pid_t pid, struct proc_info *ret)
 {
 	struct proc_info info = { .pid = pid };
 	char buf[PROC_STAT_MAX];
-	ssize_t n = proc_file(root, pid, "stat", buf, sizeof(buf));
-	int r;
+	int r = read_stat(root, pid, buf);
 
-	if (n < 0)
-		return (int)n;
-	r = parse_stat(buf, &info);
+	if (r == 0)
+		r = parse_stat(buf, &info);
 	if (r == 0)
 		*ret = info;
 	return r;
+}
+
+/* what PIDFD_GET_INFO fills in its first version (Linux 6.13, include/uapi/linux/pidfd.h) */
+struct pidfd_info_v0 {
+	uint64_t mask;
+	uint64_t cgroup_id;
+	uint32_t pid, tgid, ppid;
+	uint32_t ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+	int32_t exit_code;
+};
+
+#define PIDFD_GET_INFO_V0 _IOWR(0xFF, 11, struct pidfd_info_v0)
+#define PIDFD_INFO_PID_V0 1u
+
+_Static_assert(sizeof(struct pidfd_info_v0) == 64, "the kernel's size");
+
+int proc_parent_of_pidfd(int pidfd, pid_t pid, pid_t *ret)
+{
+	struct pidfd_info_v0 info = { .mask = PIDFD_INFO_PID_V0 };
+
+	if (ioctl(pidfd, PIDFD_GET_INFO_V0, &info) < 0)
+		return -errno;
+	if (!(info.mask & PIDFD_INFO_PID_V0) || info.tgid != (uint32_t)pid || info.ppid == 0)
+		return -ESRCH;
+	*ret = (pid_t)info.ppid;
+	return 0;
 }
 
 int proc_uid(const char *root, pid_t pid, uid_t *ret)

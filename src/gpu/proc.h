@@ -32,6 +32,14 @@ struct proc_info {
 /** proc_read - 0; -ESRCH when there is no such process; -EBADMSG when the text is not understood */
 int proc_read(const char *root, pid_t pid, struct proc_info *ret);
 
+/**
+ * proc_parent_of_pidfd - the parent of the process behind @pidfd, which must have the number @pid
+ *
+ * One call into the kernel and no file.  Returns 0; -ESRCH when the process is gone or has another
+ * number; another -errno on a kernel that cannot tell (before Linux 6.13).
+ */
+int proc_parent_of_pidfd(int pidfd, pid_t pid, pid_t *ret);
+
 /** proc_uid - the real user id; 0 or -errno as proc_read */
 int proc_uid(const char *root, pid_t pid, uid_t *ret);
 

@@ -259,6 +259,9 @@ struct ledger_job_figures {
 int ledger_job_figures(const struct ledger *l, const struct ledger_job *j, unsigned slot,
 		       struct ledger_job_figures *ret);
 
+/** ledger_job_limit - the same limit_bytes and has_limit of an admitted job's slot, and no more */
+uint64_t ledger_job_limit(const struct ledger_job *j, unsigned slot, bool *ret_has_limit);
+
 /* what a program sees: one rule for CUDA and NVML; depends on no neighbour */
 struct ledger_view {
 	uint64_t total_bytes;

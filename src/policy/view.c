@@ -122,6 +122,14 @@ int ledger_view_restore(struct ledger_job *j, unsigned slot, uint64_t ceiling_by
 	return 0;
 }
 
+uint64_t ledger_job_limit(const struct ledger_job *j, unsigned slot, bool *ret_has_limit)
+{
+	const struct lease *lease = &j->leases[slot];
+
+	*ret_has_limit = has_limit(lease);
+	return chain_wall(lease);
+}
+
 int ledger_job_figures(const struct ledger *l, const struct ledger_job *j, unsigned slot,
 		       struct ledger_job_figures *ret)
 {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -24,12 +25,14 @@ static void test_make_and_adopt(void **state)
 	struct credit_page *page, *again;
 	uint64_t claim[LEDGER_MAX_SLOTS];
 	struct err err = { 0 };
+	uint64_t inode;
+	struct stat st;
 	int fd;
 
 	(void)state;
-	assert_int_equal(credit_page_make(42, 7, &page, &fd), 0);
-	assert_int_equal(page->process, 42);
-	assert_int_equal(page->job_id, 7);
+	assert_int_equal(credit_page_make(&page, &fd, &inode), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_ino == inode);
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	assert_int_equal(ftruncate(fd, 0), -1); /* nobody can take it from under us */
 	assert_int_equal(ftruncate(fd, 8192), -1);
@@ -95,6 +98,7 @@ static void test_ops(void **state)
 {
 	const struct credit_ops *ops = &credit_page_ops;
 	struct process p = { 0 };
+	uint64_t inode;
 	int fd;
 
 	(void)state;
@@ -104,7 +108,7 @@ static void test_ops(void **state)
 	ops->set_wanted(&p, 0, true);
 	assert_true(ops->peek(&p, 0) == 0);
 	assert_true(ops->call_back(&p, 0) == 0);
-	assert_int_equal(credit_page_make(1, 1, &p.page, &fd), 0);
+	assert_int_equal(credit_page_make(&p.page, &fd, &inode), 0);
 	close(fd);
 	ops->add(&p, 2, 10);
 	ops->add(&p, 2, 5);
@@ -152,10 +156,11 @@ static void test_sum_is_kept(void **state)
 	uint64_t given = 0, back = 0;
 	pthread_t thread;
 	void *held;
+	uint64_t inode;
 	int fd;
 
 	(void)state;
-	assert_int_equal(credit_page_make(1, 1, &p.page, &fd), 0);
+	assert_int_equal(credit_page_make(&p.page, &fd, &inode), 0);
 	close(fd);
 	assert_int_equal(pthread_create(&thread, NULL, tenant, &p.page->slot[0]), 0);
 	for (unsigned i = 0; i < ROUNDS; i++) {
