@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 #include "base/fmt.h"
 #include "base/parse.h"
 #include "base/paths.h"
+#include "base/size.h"
 #include "base/str.h"
 #include "cli/program.h"
 #include "cli/run_request.h"
@@ -29,6 +32,8 @@
 #define START_TIMEOUT_NS    (10 * NS_PER_S)
 #define FIRST_ANSWER_NS     (10 * NS_PER_S)
 #define STILL_WAITING_NS    (30 * NS_PER_S)
+#define COMES_AGAIN_NS      (30 * NS_PER_S)
+#define COMES_AGAIN_POLL_MS 100
 #define MAX_KEEPER_ARGS     64
 
 enum {
@@ -122,13 +127,20 @@ static int check_preload(const char *path)
 	const char *why = NULL;
 
 	if (strpbrk(path, " :$"))
-		why = "the loader cannot preload a path with a blank, a colon or a dollar sign in "
-		      "it";
+		why = "the loader stumbles over a blank, a colon or a dollar sign in a path";
 	else if (statvfs(path, &fs) == 0 && fs.f_flag & ST_NOEXEC)
-		why = "its file system is mounted noexec, so the loader cannot preload it";
+		why = "its file system is mounted noexec";
+	/*
+	 * Damaged, cut, of another architecture: only trying tells.  Loading it does nothing by
+	 * itself, and costs about as much as the command pays for it again.
+	 */
+	if (!why && !dlopen(path, RTLD_LAZY | RTLD_LOCAL))
+		why = dlerror();
 	if (why)
-		complain("run", "'%s': %s: nothing was started. Install allot elsewhere", path,
-			 why);
+		complain("run",
+			 "'%s' cannot be preloaded: %s. Nothing was started, because the "
+			 "command would run without its limit",
+			 path, why);
 	return why ? -EINVAL : 0;
 }
 
@@ -233,28 +245,41 @@ static void say_waiting(const struct wire_waiting *w, uint64_t since_ns, char *l
 		 text);
 }
 
-/* 0 with the lease, or the exit status after a line on stderr; -ECONNRESET: ask again */
-static int await_admission(struct client *c, const struct wire_run *m, uint64_t since_ns,
-			   struct wire_admitted *ret)
-{
-	char last[WIRE_TEXT_MAX] = "";
-	bool waited = false;
-	struct err err = { 0 };
-	int r = client_ask(c, WIRE_RUN, m, &err);
+/* one `allot run` on its way to a place, over as many connections as that takes */
+struct waiter {
+	const struct wire_run *request;
+	uint64_t since_ns;
+	uint64_t lost_ns; /* allotd was lost then and has not told a reason to wait since; 0: never
+			   */
+	bool has_waited;
+	char last[WIRE_TEXT_MAX]; /* what was said last */
+};
 
+/* 0 with the lease, or the exit status after a line on stderr; -ECONNRESET: ask again */
+static int await_admission(struct waiter *w, struct client *c, struct wire_admitted *ret)
+{
+	struct wire_run m = *w->request;
+	bool is_told = false;
+	struct err err = { 0 };
+	int r;
+
+	if (m.admit_wait_ns != UINT64_MAX) /* what an earlier allotd took of it is gone */
+		m.admit_wait_ns = size_sat_sub(m.admit_wait_ns, clock_now_ns() - w->since_ns);
+	r = client_ask(c, WIRE_RUN, &m, &err);
 	while (r >= 0) {
 		/* a daemon that only comes up again may take its time, not longer */
-		r = client_answer(c, waited ? STILL_WAITING_NS : FIRST_ANSWER_NS, &err);
+		r = client_answer(c, is_told ? STILL_WAITING_NS : FIRST_ANSWER_NS, &err);
 		packet_close_fds(&c->in);
-		if (r == -ETIMEDOUT && waited) {
+		if (r == -ETIMEDOUT && is_told) {
 			struct fmt_buf b;
 
 			complain("run", "still waiting (%s)",
-				 fmt_duration(&b, clock_now_ns() - since_ns));
+				 fmt_duration(&b, clock_now_ns() - w->since_ns));
 			r = 0;
 		} else if (r == WIRE_WAITING) {
-			say_waiting(c->in.msg.payload, since_ns, last, sizeof(last));
-			waited = true;
+			say_waiting(c->in.msg.payload, w->since_ns, w->last, sizeof(w->last));
+			is_told = w->has_waited = true;
+			w->lost_ns = 0;
 		} else if (r == WIRE_ADMITTED) {
 			*ret = *(const struct wire_admitted *)c->in.msg.payload;
 			return 0;
@@ -263,41 +288,66 @@ static int await_admission(struct client *c, const struct wire_run *m, uint64_t 
 				    wire_name((unsigned)r));
 		}
 	}
-	if (waited && r == -ECONNRESET)
-		return r;
+	if (r == -ECONNRESET || r == -EPIPE)
+		return -ECONNRESET;
 	complain("run", "%s", err.text);
 	return r == -EREMOTEIO && c->code == WIRE_CODE_WAITED_OUT ? EXIT_WAITED_OUT : EXIT_REFUSED;
+}
+
+/* may it be looked for once more?  It comes again by systemd's hand, or a keeper's, in a moment */
+static bool may_ask_again(struct waiter *w)
+{
+	uint64_t now = clock_now_ns();
+
+	if (!w->lost_ns) {
+		w->lost_ns = now;
+		if (w->has_waited)
+			complain("run", "allotd went away while this job waited: asking again");
+	}
+	if (now - w->lost_ns >= (w->has_waited ? COMES_AGAIN_NS : NS_PER_S))
+		return false;
+	(void)poll(NULL, 0, COMES_AGAIN_POLL_MS);
+	return true;
 }
 
 static int get_lease(const struct common *common, const struct wire_run *m,
 		     struct client_place *place, struct wire_admitted *ret, int *ret_sock)
 {
-	uint64_t since = clock_now_ns();
+	struct waiter w = { .request = m };
 	struct client c = { .sock = -1 };
 	struct fmt_buf b;
 	int r;
 
-	do {
+	w.since_ns = clock_now_ns();
+	for (;;) {
 		struct err err = { 0 };
 
 		client_fini(&c);
 		r = reach_daemon(common, place, &err);
+		if ((r == -ENOENT || r == -ECONNREFUSED) && w.lost_ns && may_ask_again(&w))
+			continue;
 		if (r < 0) {
 			complain("run", "%s", err.text);
 			return r == -EACCES || r == -EPERM ? EXIT_NOT_PERMITTED : EXIT_REFUSED;
 		}
 		client_init(&c, r);
-		r = await_admission(&c, m, since, ret);
-		if (r == -ECONNRESET)
-			complain("run", "allotd went away while this job waited: asking again");
-	} while (r == -ECONNRESET);
+		r = await_admission(&w, &c, ret);
+		if (r != -ECONNRESET)
+			break;
+		if (!may_ask_again(&w)) {
+			complain("run",
+				 "allotd closes the connection each time: look at 'allot doctor'");
+			r = EXIT_REFUSED;
+			break;
+		}
+	}
 	if (r) {
 		client_fini(&c);
 		return r;
 	}
-	if (clock_now_ns() - since > NS_PER_S)
+	if (clock_now_ns() - w.since_ns > NS_PER_S)
 		complain("run", "job %llu has its place after %s", (unsigned long long)ret->job_id,
-			 fmt_duration(&b, clock_now_ns() - since));
+			 fmt_duration(&b, clock_now_ns() - w.since_ns));
 	*ret_sock = c.sock;
 	return 0;
 }

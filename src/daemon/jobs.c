@@ -507,6 +507,30 @@ static unsigned signal_processes(struct job *job, int signal)
 	return n;
 }
 
+static int on_grace_over(sd_event_source *source, uint64_t now_us, void *userdata)
+{
+	struct job *job = userdata;
+
+	(void)source, (void)now_us;
+	job->kill = sd_event_source_disable_unref(job->kill);
+	(void)signal_processes(job, SIGKILL);
+	return 0;
+}
+
+/* what the keeper would do, were it alive, for the processes that we know */
+static unsigned cancel_without_keeper(struct job *job, int signal)
+{
+	unsigned n;
+
+	(void)signal_processes(job, SIGCONT); /* a stopped one hears nothing */
+	n = signal_processes(job, signal);
+	if (n && !job->kill &&
+	    sd_event_add_time_relative(job->daemon->event, &job->kill, CLOCK_MONOTONIC,
+				       DAEMON_KILL_GRACE_NS / NS_PER_US, 0, on_grace_over, job) < 0)
+		(void)signal_processes(job, SIGKILL); /* no memory for a grace */
+	return n;
+}
+
 unsigned jobs_cancel(struct daemon *d, struct job *job, int signal, const char *by)
 {
 	struct wire_signal m = { .signal = (uint32_t)signal, .grace_ns = DAEMON_KILL_GRACE_NS };
@@ -532,5 +556,5 @@ unsigned jobs_cancel(struct daemon *d, struct job *job, int signal, const char *
 		job->cancel_signal = (uint32_t)signal;
 		return 1;
 	}
-	return signal_processes(job, signal);
+	return cancel_without_keeper(job, signal);
 }

@@ -93,6 +93,7 @@ void job_free(struct job *job)
 	if (job->bell >= 0)
 		close(job->bell);
 	sd_event_source_disable_unref(job->keeper_death);
+	sd_event_source_disable_unref(job->kill);
 	if (job->keeper_pidfd >= 0)
 		close(job->keeper_pidfd);
 	if (job->keeper)

@@ -82,6 +82,7 @@ struct job {
 	bool is_resumed;          /* its keeper is there again */
 	bool has_new_members;     /* not yet in the store */
 	uint32_t cancel_signal;   /* to be told to a keeper that is away */
+	sd_event_source *kill;    /* a cancel without a keeper: its grace runs; or NULL */
 	struct wire_waiting told; /* what the waiting person was told last */
 	int bell;                 /* rung by all its processes; -1: none yet */
 	sd_event_source *ring;

@@ -129,7 +129,8 @@ static void begin_end(struct keeper *k, int sig, uint64_t grace_ns)
 		k->phase = PHASE_ENDING;
 }
 
-static void reap(struct keeper *k)
+/* false: there is no child left, and so, since orphans become ours, no descendant either */
+static bool reap(struct keeper *k)
 {
 	int status;
 	pid_t pid;
@@ -140,6 +141,7 @@ static void reap(struct keeper *k)
 		k->ended = true;
 		k->status = status;
 	}
+	return pid == 0 || errno != ECHILD;
 }
 
 static void on_signals(struct keeper *k)
@@ -166,13 +168,15 @@ static bool is_finished(struct keeper *k, uint64_t now_ns)
 	unsigned denied = 0;
 	int n;
 
+	if (!reap(k)) /* the common end, without a look at every process of the machine */
+		return k->ended;
 	if (k->ended && k->phase == PHASE_RUNNING && tree_signal(&tree, 0, NULL) > 0)
 		begin_end(k, SIGTERM, LEFTOVER_GRACE_NS);
 	if (k->phase == PHASE_ENDING && now_ns >= k->phase_end_ns)
 		k->phase = PHASE_KILLING;
 	if (k->phase == PHASE_KILLING)
 		(void)tree_kill(&tree, NULL);
-	reap(k);
+	(void)reap(k);
 	n = tree_signal(&tree, 0, &denied);
 	if (!k->ended || n <= 0 || k->phase != PHASE_KILLING || (unsigned)n > denied)
 		return k->ended && n <= 0;
@@ -204,7 +208,7 @@ static void watch(struct keeper *k)
 			k->link.signal = 0;
 		}
 		on_signals(k);
-		reap(k);
+		(void)reap(k);
 		if ((k->ended || k->phase != PHASE_RUNNING) && is_finished(k, clock_now_ns()))
 			return;
 	}

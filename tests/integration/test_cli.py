@@ -223,6 +223,26 @@ class Daemon(world.World):
         os.mkfifo(path)
         return path
 
+    def test_a_waiter_outlives_allotd(self):
+        self.start_job('-J', 'a', '--vram', '139G', '--', 'sleep', '1.5')
+        self.assertTrue(until(lambda: self.ps('a')))
+        p = self.start_job('-J', 'b', '--vram', '20G', '--', 'echo', 'got it')
+        self.assertTrue(until(lambda: self.status()[0]['waiting'] == 1))
+        os.kill(self.daemon_pid(), signal.SIGKILL)
+        out, said = p.communicate(timeout=20)
+        self.assertEqual((p.returncode, out), (0, 'got it\n'), said)
+
+    def test_a_cancel_without_a_keeper_ends_in_kill(self):
+        gpu = world.Gpu(self, '-J', 'a', '--vram', '1G', before=('sh', '-c', 'trap "" TERM; exec "$0"')).start()
+        job = self.ps('a')[0]['job']
+        gpu.p.kill()
+        gpu.p.wait()
+        os.kill(gpu.pid, signal.SIGSTOP)
+        self.assertEqual(self.cli('cancel', job).returncode, 0)
+        self.assertTrue(alive(gpu.pid))
+        self.assertTrue(until(lambda: not alive(gpu.pid), 14))
+        self.assertTrue(until(lambda: not self.ps('a')))
+
     def test_the_exit_status_does_not_wait_for_allotd(self):
         p = self.start_job('--', 'sh', '-c', 'sleep 1; exit 7')
         self.assertTrue(until(self.ps))
@@ -516,8 +536,23 @@ class Place(world.World):
             r = subprocess.run([self.dir / name / 'bin/allot', 'run', '--', 'echo', 'ran'], env=self.env, capture_output=True,
                                text=True, check=False)
             self.assertEqual((r.returncode, r.stdout), (125, ''), name)
-            self.assertIn('cannot preload', r.stderr)
+            self.assertIn('cannot be preloaded', r.stderr)
             self.assertIn(name, r.stderr)
+
+    def test_a_library_that_cannot_be_loaded(self):
+        for i, (name, bytes_) in enumerate((('cuda', b''), ('nvml', os.urandom(5000)), ('cuda', None))):
+            place = self.dir / f'broken{i}'
+            shutil.copytree(world.BUILD / 'bin', place / 'bin')
+            shutil.copytree(world.BUILD / 'lib', place / 'lib')
+            library = place / f'lib/liballot-{name}.so'
+            whole = library.read_bytes()
+            library.unlink()
+            library.write_bytes(bytes_ if bytes_ is not None else whole[:200])
+            r = subprocess.run([place / 'bin/allot', 'run', '--', 'echo', 'ran'], env=self.env, capture_output=True, text=True,
+                               check=False)
+            self.assertEqual((r.returncode, r.stdout), (125, ''), r.stderr)
+            self.assertIn(f'liballot-{name}.so', r.stderr)
+            self.assertIn('Nothing was started', r.stderr)
 
     def test_a_runtime_folder_of_another(self):
         if os.geteuid() != 0:
