@@ -78,11 +78,28 @@ class World(unittest.TestCase):
                 if f:
                     f.close()
         self.stop_daemon()
+        for pid in self.left_behind():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         self.log.close()
         if os.environ.get('ALLOT_KEEP'):
             print('kept', self.dir)
         else:
             shutil.rmtree(self.dir, ignore_errors=True)
+
+    def left_behind(self):
+        """processes of this world that outlived their keeper, which a test may have killed"""
+        mark, found = str(self.dir).encode(), []
+        for pid in filter(str.isdigit, os.listdir('/proc')):
+            try:
+                with open(f'/proc/{pid}/environ', 'rb') as env, open(f'/proc/{pid}/cmdline', 'rb') as cmd:
+                    if int(pid) != os.getpid() and (mark + b'/' in env.read() or mark + b'/' in cmd.read()):
+                        found.append(int(pid))
+            except OSError:  # gone, or somebody else's
+                pass
+        return found
 
     # ---- the daemon ----
 
