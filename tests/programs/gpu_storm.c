@@ -543,11 +543,11 @@ int main(int argc, char **argv)
 	like.operations = number(argv[3]);
 	like.demand_bytes = number(argv[5]) * MIB;
 	(void)setpgid(0, 0);
-	(void)signal(SIGTERM, SIG_IGN);
+	(void)signal(SIGUSR1, SIG_IGN);
 	for (unsigned i = 0; i < number(argv[1]); i++) {
 		like.random.s = number(argv[4]) + i * 1000;
 		if (fork() == 0) {
-			(void)signal(SIGTERM, SIG_DFL);
+			(void)signal(SIGUSR1, SIG_DFL);
 			_exit(storm((unsigned)number(argv[2]), &like));
 		}
 	}
@@ -556,7 +556,7 @@ int main(int argc, char **argv)
 			continue;
 		fprintf(stderr, "gpu_storm: a process ended with status %#x\n", (unsigned)status);
 		worst = 1;
-		(void)kill(0, SIGTERM); /* the others would wait for ever */
+		(void)kill(0, SIGUSR1); /* the others would wait for ever */
 	}
 	return worst;
 }
