@@ -20,7 +20,7 @@ STORM = str(BUILD / 'tests/programs/gpu_storm')
 STALL_S = 1.0
 # on a machine that is busy with other tests everything takes longer than it does to decide
 PATIENCE = 3.0
-MOST_S = 25
+MOST_S = 20
 
 
 def processes(folder):
@@ -118,7 +118,7 @@ class Havoc(world.World):
         self.assertFalse(watcher.is_alive(), f'seed {self.seed}: the bystander hangs')
         self.assertIsNone(watcher.wrong)
         print(f'# {done} of {rounds} in {time.monotonic() - start:.1f} s, longest pause {watcher.longest:.2f} s, {watcher.rounds} rounds')
-        self.assertGreater(done, rounds / 3)
+        self.assertGreater(done, 5)
         self.assertLess(watcher.longest, STALL_S * PATIENCE, f'seed {self.seed}')
         self.assertTrue(until(lambda: len(self.ps()) == 1, 10), f'seed {self.seed}: {[(i["job"], i["pid"], i["state"]) for i in self.ps()]}')
         gpu.end()
