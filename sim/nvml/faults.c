@@ -175,3 +175,18 @@ bool sim_nvml_is_lost(unsigned index)
 	pthread_mutex_unlock(&faults.lock);
 	return lost;
 }
+
+bool sim_nvml_hides_memory(void)
+{
+	const char *at, *word;
+	bool hides = false;
+	size_t len;
+
+	pthread_mutex_lock(&faults.lock);
+	refresh();
+	at = faults.text;
+	while ((word = next_word(&at, &len)))
+		hides = hides || is_named(word, len, "no-process-memory");
+	pthread_mutex_unlock(&faults.lock);
+	return hides;
+}

@@ -203,6 +203,7 @@ static void write_detail(void *array, unsigned i, const struct entry *e)
 static nvmlReturn_t list(nvmlDevice_t device, enum list_kind kind, unsigned *count, void *array,
 			 write_entry *write)
 {
+	bool hidden = sim_nvml_hides_memory();
 	AUTO_FREE struct sim_proc *procs = NULL;
 	unsigned room, n = 0;
 
@@ -221,7 +222,9 @@ static nvmlReturn_t list(nvmlDevice_t device, enum list_kind kind, unsigned *cou
 	if (n > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	for (unsigned i = 0; i < n; i++) {
-		struct entry e = { sim_nvml_pid(&procs[i]), procs[i].used_bytes };
+		struct entry e = { sim_nvml_pid(&procs[i]),
+				   hidden ? (uint64_t)NVML_VALUE_NOT_AVAILABLE
+					  : procs[i].used_bytes };
 
 		write(array, i, &e);
 	}

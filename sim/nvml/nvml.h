@@ -22,6 +22,7 @@
  *   error=FUNCTION:RESULT   answer RESULT, a name (NVML_ERROR_TIMEOUT) or a number; FUNCTION may be
  *                           "*", which leaves nvmlInit and nvmlShutdown alone
  *   lost, lost=INDEX        every question about the device is answered GPU_IS_LOST
+ *   no-process-memory       lists name the processes, but what each uses is not available (WSL)
  */
 
 #include <pthread.h>
@@ -69,6 +70,9 @@ nvmlReturn_t sim_nvml_enter_device(enum nvml_sym symbol, nvmlDevice_t device);
 
 /** sim_nvml_fault - the answer that a configured fault gives; may not return for long */
 nvmlReturn_t sim_nvml_fault(enum nvml_sym symbol);
+
+/** sim_nvml_hides_memory - is what a process uses not told? */
+bool sim_nvml_hides_memory(void);
 
 /** sim_nvml_is_lost - has device @index fallen off the bus? */
 bool sim_nvml_is_lost(unsigned index);
