@@ -52,6 +52,14 @@ class Cases(unittest.TestCase):
         self.assertEqual(check.cases_of(record('SKIP', '', 77), False)[2], [('prog', 'exit status 77')])
 
 
+    def test_only_what_a_busy_machine_can_cause_is_asked_again(self):
+        self.assertTrue(check.may_be_the_machine(record('ERROR', 'not ok 1 - slow\n', 1)))
+        self.assertTrue(check.may_be_the_machine(record('TIMEOUT', '', -15)))
+        self.assertFalse(check.may_be_the_machine(record('ERROR', '', -11)))
+        self.assertFalse(check.may_be_the_machine(record('FAIL', 'WARNING: ThreadSanitizer: data race\n', 66)))
+        self.assertFalse(check.may_be_the_machine(record('OK', '', 0)))
+
+
 class Skips(unittest.TestCase):
     def setUp(self):
         self.said = contextlib.redirect_stdout(io.StringIO())
