@@ -13,6 +13,9 @@
  *   gpus       what the sampler saw, given to the ledger; names of GPUs
  *   sampler    the child that alone talks to NVML
  *   credit     the pages shared with the processes
+ *   pages      some of them ready ahead
+ *   late       what is left to do for a process when its ATTACH is answered
+ *   deaths     the pidfds of all processes
  *   store      what a restart must know (SQLite)
  *   restart    from store, keepers and shims back to the same figures
  *
@@ -32,6 +35,9 @@
 #define DAEMON_AWAY_GRACE_NS (10 * NS_PER_S) /* how long shims wait for a daemon that is away */
 
 struct peers;
+struct deaths;
+struct late;
+struct pages;
 struct store;
 struct sampler;
 struct gpus;
@@ -49,6 +55,7 @@ struct daemon {
 	struct gpus *gpus;
 	struct pump *pump;
 	struct late *late;
+	struct deaths *deaths;
 	struct pages *pages;
 	struct restart *restart; /* NULL once everybody is back */
 	struct registry registry;

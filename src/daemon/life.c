@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "daemon/credit.h"
 #include "daemon/daemon.h"
+#include "daemon/deaths.h"
 #include "daemon/gpus.h"
 #include "daemon/late.h"
 #include "daemon/pages.h"
@@ -46,18 +47,14 @@ static void drop_peers(struct process *p)
 	}
 }
 
-static int on_death(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+void life_dead(struct process *p)
 {
-	struct process *p = userdata;
 	struct daemon *d = p->job->daemon;
 
-	(void)source, (void)fd, (void)revents;
 	p->is_dead = true;
-	p->death = sd_event_source_disable_unref(p->death);
 	drop_peers(p);
 	ledger_process_dead(d->ledger, p->account, clock_now_ns());
 	drop_asks(p);
-	return 0;
 }
 
 /* made quiet first: whoever returns after that rings again, and whoever did before is looked at */
@@ -105,7 +102,7 @@ int life_bell(struct process *p)
 
 static int watch_death(struct process *p)
 {
-	return sd_event_add_io(p->job->daemon->event, &p->death, p->pidfd, EPOLLIN, on_death, p);
+	return p->is_dead ? 0 : deaths_watch(p->job->daemon->deaths, p);
 }
 
 static void keep_page(struct process *p)
@@ -121,7 +118,7 @@ static void keep_page(struct process *p)
 
 int life_finish(struct process *p)
 {
-	int r = p->death || p->is_dead ? 0 : watch_death(p);
+	int r = watch_death(p);
 
 	if (r < 0)
 		return r;
@@ -130,6 +127,15 @@ int life_finish(struct process *p)
 	if (!p->is_dead && process_identify(p))
 		keep_page(p);
 	return 0;
+}
+
+/* as if it had never begun: its pidfd is the caller's again */
+static void undo(struct process *p, int *pidfd)
+{
+	deaths_unwatch(p->job->daemon->deaths, p);
+	*pidfd = p->pidfd;
+	p->pidfd = -1;
+	process_free(p);
 }
 
 /* registered, without an account, to be finished later; NULL: no memory */
@@ -156,10 +162,8 @@ static struct process *begin(struct job *job, pid_t pid, uint64_t start_ticks, i
 		*pidfd = -1;
 		return p;
 	}
-	if (p) {
-		p->pidfd = -1; /* the caller's again */
-		process_free(p);
-	}
+	if (p)
+		undo(p, pidfd);
 	return NULL;
 }
 
@@ -179,7 +183,6 @@ int life_begin(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, str
 	       struct err *err)
 {
 	struct daemon *d = job->daemon;
-	int taken = *pidfd;
 	struct process *p = begin_late(job, pid, start_ticks, pidfd);
 	int r = p ? give_page(p) : -ENOMEM;
 
@@ -189,11 +192,8 @@ int life_begin(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, str
 		*ret = p;
 		return 0;
 	}
-	if (p) {
-		p->pidfd = -1;
-		*pidfd = taken;
-		process_free(p);
-	}
+	if (p)
+		undo(p, pidfd);
 	return err_set(err, r, "cannot serve process %d: %s", pid, strerror(-r));
 }
 
@@ -231,7 +231,7 @@ int life_adopt(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, int
 	struct credit_page *page;
 	struct process *p;
 	struct stat st;
-	int taken = *pidfd, r = credit_page_adopt(page_fd, &page, err);
+	int r = credit_page_adopt(page_fd, &page, err);
 
 	if (r < 0)
 		return r;
@@ -246,9 +246,7 @@ int life_adopt(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, int
 	r = ledger_process_restore(d->ledger, job->lease, pid, p, claim, clock_now_ns(),
 				   &p->account);
 	if (r < 0) {
-		p->pidfd = -1;
-		*pidfd = taken;
-		process_free(p);
+		undo(p, pidfd);
 		return err_set(err, r, "cannot serve process %d: %s", pid, strerror(-r));
 	}
 	p->is_silent = true;
@@ -260,16 +258,14 @@ int life_adopt(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, int
 int life_seen(struct job *job, pid_t pid, uint64_t start_ticks, int *pidfd, struct process **ret)
 {
 	struct daemon *d = job->daemon;
-	int r, taken = *pidfd;
+	int r;
 	struct process *p = begin(job, pid, start_ticks, pidfd, &r);
 
 	if (!p)
 		return r;
 	r = ledger_process_add(d->ledger, job->lease, pid, p, clock_now_ns(), &p->account);
 	if (r < 0) {
-		p->pidfd = -1;
-		*pidfd = taken;
-		process_free(p);
+		undo(p, pidfd);
 		return r;
 	}
 	ledger_process_detach(d->ledger, p->account, clock_now_ns());

@@ -68,6 +68,9 @@ int life_bell(struct process *p);
 /** life_detach - its last connection is closed */
 void life_detach(struct process *p);
 
+/** life_dead - its pidfd says so: nobody waits for it, and NVML will say when its memory is gone */
+void life_dead(struct process *p);
+
 /** life_end - forget it in registry and ledger; whether its job goes on is the caller's affair */
 void life_end(struct process *p);
 

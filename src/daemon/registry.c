@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "daemon/credit.h"
 #include "daemon/daemon.h"
+#include "daemon/deaths.h"
 #include "daemon/peers.h"
 #include "gpu/proc.h"
 
@@ -175,10 +176,11 @@ void process_free(struct process *p)
 		list_del(&ask->node);
 		free(ask);
 	}
-	sd_event_source_disable_unref(p->death);
 	credit_page_unmap(p->page);
-	if (p->pidfd >= 0)
+	if (p->pidfd >= 0) {
+		deaths_unwatch(p->job->daemon->deaths, p);
 		close(p->pidfd);
+	}
 	if (p->page_fd >= 0)
 		close(p->page_fd);
 	list_del(&p->late);

@@ -109,7 +109,7 @@ struct process {
 	uint64_t start_ticks; /* 0: not asked for yet */
 	uid_t uid;
 	int pidfd;
-	sd_event_source *death;
+	bool is_watched;   /* deaths.h */
 	struct list peers; /* its connections */
 	struct list asks;
 	struct credit_page *page; /* NULL: found by NVML, has none */

@@ -19,9 +19,11 @@
 #include "base/str.h"
 #include "daemon/credit.h"
 #include "daemon/daemon.h"
+#include "daemon/deaths.h"
 #include "daemon/gpus.h"
 #include "daemon/jobs.h"
 #include "daemon/late.h"
+#include "daemon/life.h"
 #include "daemon/pages.h"
 #include "daemon/peers.h"
 #include "daemon/person.h"
@@ -256,6 +258,8 @@ static int build(struct daemon *d, const struct server_options *o, struct err *e
 	if (r >= 0)
 		r = late_new(d, &d->late);
 	if (r >= 0)
+		r = deaths_new(d->event, life_dead, &d->deaths);
+	if (r >= 0)
 		r = pages_new(d->event, &d->pages);
 	if (r < 0)
 		return err_set(err, r, "cannot begin: %s", strerror(-r));
@@ -310,6 +314,7 @@ struct daemon *server_free(struct daemon *d)
 	d->restart = restart_free(d->restart);
 	d->sampler = sampler_free(d->sampler);
 	registry_fini(&d->registry);
+	d->deaths = deaths_free(d->deaths);
 	d->pages = pages_free(d->pages);
 	d->peers = peers_free(d->peers);
 	ledger_free(d->ledger);
