@@ -28,8 +28,18 @@ static void help(FILE *to)
 
 static int unknown(const char *word)
 {
+	/* verbs that the interface names and this version has not: no typing errors */
+	static const char *const later[] = { "submit", "top",     "queue",  "why",
+					     "show",   "logs",    "wait",   "freeze",
+					     "thaw",   "suspend", "resume", "config" };
 	const char *names[ARRAY_SIZE(commands) + 1], *near;
 
+	for (unsigned i = 0; i < ARRAY_SIZE(later); i++) {
+		if (strcmp(word, later[i]) != 0)
+			continue;
+		complain(NULL, "verb '%s' is not in this version, see 'allot --help'", word);
+		return WIRE_CODE_NOT_SUPPORTED;
+	}
 	for (unsigned i = 0; i < ARRAY_SIZE(commands); i++)
 		names[i] = commands[i]->name;
 	names[ARRAY_SIZE(commands)] = NULL;

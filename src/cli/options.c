@@ -54,6 +54,17 @@ int opts_exit(int r, int usage)
 	return r == -ECANCELED ? 0 : usage;
 }
 
+static bool is_for_later(const char *bare)
+{
+	/* of the interface, not of this version: no typing errors */
+	static const char *const later[] = { "compute", "swappable", "idle-timeout", "time" };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(later); i++)
+		if (strcmp(bare, later[i]) == 0)
+			return true;
+	return false;
+}
+
 /* the word that getopt did not like, and what may have been meant */
 static void complain_option(const struct cmd *cmd, int argc, char **argv, bool needs_value)
 {
@@ -85,6 +96,10 @@ static void complain_option(const struct cmd *cmd, int argc, char **argv, bool n
 		if (begins > 1) {
 			complain(cmd->name, "option '%s' may be one of %u: write it out", word,
 				 begins);
+			return;
+		}
+		if (strcmp(cmd->name, "run") == 0 && is_for_later(bare)) {
+			complain(cmd->name, "option '--%s' is not in this version", bare);
 			return;
 		}
 		near = str_nearest(bare, names);

@@ -74,6 +74,14 @@ class Words(world.World):
         self.assertEqual(self.cli('help', 'rum').returncode, 2)
         self.assertEqual(self.cli('-V').stdout, self.cli('version').stdout)
 
+    def test_what_comes_later_is_no_typing_error(self):
+        for verb in ('queue', 'submit', 'freeze'):
+            r = self.cli(verb, '1')
+            self.assertEqual(r.returncode, 3)
+            self.assertIn('not in this version', r.stderr)
+        for option in ('--compute', '--idle-timeout', '--swappable'):
+            self.assertIn('not in this version', self.refused(f'{option}=5'))
+
     def test_csv_of_nothing_still_has_its_header(self):
         self.assertTrue(self.cli('ps', '-o', 'csv').stdout.startswith('job,name,user,pid,'))
 
