@@ -116,10 +116,18 @@ static void op_set_granted(void *owner, unsigned slot, uint64_t bytes)
 		atomic_store(&s->granted_bytes, bytes);
 }
 
+static bool op_moves(void *owner)
+{
+	struct process *p = owner;
+
+	return p->page && atomic_load(&p->page->moving) != 0;
+}
+
 const struct credit_ops credit_page_ops = {
 	.peek = op_peek,
 	.call_back = op_call_back,
 	.add = op_add,
 	.set_wanted = op_set_wanted,
 	.set_granted = op_set_granted,
+	.moves = op_moves,
 };

@@ -133,6 +133,7 @@ struct account {
 	bool figured;
 
 	bool snapped; /* a sample is under way: */
+	bool snap_moves;
 	uint64_t snap_held;
 	uint64_t snap_grants;
 	uint64_t granted_peak;

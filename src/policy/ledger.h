@@ -74,7 +74,8 @@
 #define LEDGER_OVER_LIMIT_BYTES (128 * MIB) /* the driver's growth past a limit we bear */
 #define LEDGER_SETTLE_NS        NS_PER_S
 #define LEDGER_CIRCLE_NS        NS_PER_S
-#define LEDGER_STEADY_NS        (200 * NS_PER_MS) /* no call of the driver is on its way so long */
+#define LEDGER_STEADY_NS        (200 * NS_PER_MS) /* between a grant and the call it was for */
+#define LEDGER_STUCK_NS         (10 * NS_PER_S)   /* a call that takes longer is none any more */
 #define LEDGER_SAMPLE_NS        NS_PER_S
 #define LEDGER_SAMPLE_URGENT_NS (5 * NS_PER_MS)
 #define LEDGER_NEVER            UINT64_MAX
@@ -97,6 +98,7 @@ struct credit_ops {
 	void (*set_wanted)(void *owner, unsigned slot, bool wanted);
 	void (*set_granted)(void *owner, unsigned slot,
 			    uint64_t bytes); /* the copy for a restart */
+	bool (*moves)(void *owner); /* are calls of the driver under way that take what is held? */
 };
 
 /** ledger_new - an empty ledger; @ops is copied.  NULL: no memory. */

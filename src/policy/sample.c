@@ -8,7 +8,8 @@
  *
  * What is held is charged before the driver takes it and until the driver has freed it.  So a
  * figure may lack what is on its way, and NVML − held is never too much: the overhead grows by it
- * at once, but shrinks only when nothing is held, or when nothing has moved for LEDGER_STEADY_NS.
+ * at once, but shrinks only when nothing is held, or when no call is under way and nothing has
+ * moved for LEDGER_STEADY_NS.
  */
 
 #define DYING_NS      (10 * NS_PER_MS) /* between samples while a dead process is not gone */
@@ -31,6 +32,7 @@ void ledger_sample_begin(struct ledger *l, unsigned gpu, uint64_t now_ns)
 	g->begun_ns = now_ns;
 	list_for_each (a, &g->accounts, on_gpu) {
 		a->snapped = true;
+		a->snap_moves = l->ops.moves(a->process->owner);
 		a->snap_held = held_now(l, a);
 		a->snap_grants = a->grants;
 		a->granted_peak = a->granted;
@@ -97,6 +99,7 @@ static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint
 	uint64_t held = held_now(l, a);
 	uint64_t measured = size_sat_sub(a->figure, held);
 	bool same = a->measured_valid && a->measured == measured && a->measured_held == held;
+	bool moves = a->snap_moves || l->ops.moves(a->process->owner);
 	bool steady;
 
 	if (!same)
@@ -104,7 +107,8 @@ static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint
 	a->measured = measured;
 	a->measured_held = held;
 	a->measured_valid = true;
-	steady = held == 0 || (same && begun_ns - a->measured_since_ns >= LEDGER_STEADY_NS);
+	steady = held == 0 || (same && begun_ns - a->measured_since_ns >=
+					       (moves ? LEDGER_STUCK_NS : LEDGER_STEADY_NS));
 	if (settles_now(l, a, begun_ns)) {
 		if (measured < a->overhead + a->pending && !steady)
 			return;

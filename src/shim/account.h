@@ -91,6 +91,29 @@ static inline bool account_take(int slot, uint64_t bytes, unsigned flags, struct
 	return account_take_slow(slot, bytes, flags, ret, ret_refusal);
 }
 
+/**
+ * account_moves, account_moved - around the driver's call that a charge was taken for
+ * Until it has returned NVML may lack what is charged already (wire/page.h).
+ */
+static inline void account_moves(void)
+{
+	struct credit_page *page = attach_page();
+
+	if (page)
+		atomic_fetch_add_explicit(&page->moving, 1, memory_order_relaxed);
+}
+
+static inline void account_moved(void)
+{
+	struct credit_page *page = attach_page();
+	uint64_t n = page ? atomic_load_explicit(&page->moving, memory_order_relaxed) : 0;
+
+	/* a page that came meanwhile has not counted us */
+	while (n && !atomic_compare_exchange_weak_explicit(
+			    &page->moving, &n, n - 1, memory_order_release, memory_order_relaxed))
+		;
+}
+
 /** account_give - give a charge back; the memory is free by now.  Never waits */
 void account_give(struct charge charge);
 

@@ -65,6 +65,7 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 		blocks_discard(h);
 		return rc;
 	}
+	reserve_made(&r);
 	memory = r.block;
 	memory->kind = BLOCK_PHYSICAL;
 	memory->charge = r.charge;

@@ -425,7 +425,7 @@ static bool may_fit(const struct pool *p, uint64_t bytes, const struct pool_call
 	return has_room(p, bytes) && (bytes <= GROWTH_STEP || is_busy(call));
 }
 
-bool pools_begin(struct pool *p, uint64_t bytes, struct pool_call *call)
+static bool begin(struct pool *p, uint64_t bytes, struct pool_call *call)
 {
 	uint64_t bound = size_round_up(bytes, GROWTH_STEP_MIN);
 	bool forbidden = capture_forbids_wait();
@@ -446,10 +446,23 @@ bool pools_begin(struct pool *p, uint64_t bytes, struct pool_call *call)
 	return true;
 }
 
+bool pools_begin(struct pool *p, uint64_t bytes, struct pool_call *call)
+{
+	bool covered = begin(p, bytes, call);
+
+	if (covered)
+		account_moves();
+	call->is_moving = covered;
+	return covered;
+}
+
 bool pools_end(struct pool_call *call)
 {
 	bool kept = settle(call->pool, call->provisional);
 
+	if (call->is_moving)
+		account_moved();
+	call->is_moving = false;
 	if (kept)
 		narrow_leave(call);
 	return kept;

@@ -66,6 +66,7 @@ struct pool_call {
 	struct pool *pool;
 	uint64_t provisional; /* charged for its growth */
 	bool is_narrow;       /* … but less than it may grow by */
+	bool is_moving;
 };
 
 /**

@@ -24,7 +24,7 @@ uint64_t reserve_linear_bytes(uint64_t bytes)
  * The charge, by whatever helps: credit or allotd; then what our own pools keep without using it
  * (outside a capture, where the driver must be left alone).
  */
-static bool take(struct reserve *r, unsigned flags)
+static bool take_charge(struct reserve *r, unsigned flags)
 {
 	struct refusal refusal;
 	bool forbidden = capture_forbids_wait();
@@ -38,6 +38,24 @@ static bool take(struct reserve *r, unsigned flags)
 		return true;
 	pools_trim(r->slot);
 	return account_take(r->slot, r->bytes, flags, &r->charge, NULL);
+}
+
+static bool take(struct reserve *r, unsigned flags)
+{
+	bool taken = take_charge(r, flags);
+
+	if (taken && r->charge.slot >= 0) {
+		account_moves();
+		r->is_moving = true;
+	}
+	return taken;
+}
+
+void reserve_made(struct reserve *r)
+{
+	if (r->is_moving)
+		account_moved();
+	r->is_moving = false;
 }
 
 bool reserve_begin_on(struct reserve *r, int slot, CUcontext ctx, uint64_t bytes)
@@ -95,6 +113,7 @@ bool reserve_pause(int slot, uint64_t bytes, unsigned *attempts)
 
 bool reserve_again(struct reserve *r)
 {
+	reserve_made(r);
 	account_give(r->charge);
 	r->charge = CHARGE_NONE;
 	return reserve_pause(r->slot, r->bytes, &r->attempts) && take(r, ACCOUNT_ASK);
@@ -122,6 +141,7 @@ void reserve_keep(struct reserve *r, uint32_t kind, uint64_t key)
 {
 	struct block *b = r->block;
 
+	reserve_made(r);
 	b->kind = kind;
 	b->key = key;
 	b->ctx = r->ctx;
@@ -132,6 +152,7 @@ void reserve_keep(struct reserve *r, uint32_t kind, uint64_t key)
 
 void reserve_undo(struct reserve *r)
 {
+	reserve_made(r);
 	account_give(r->charge);
 	r->charge = CHARGE_NONE;
 	blocks_discard(r->block);

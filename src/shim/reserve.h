@@ -33,6 +33,7 @@ struct reserve {
 	uint64_t bytes;
 	unsigned attempts;
 	int slot;
+	bool is_moving;
 };
 
 /**
@@ -68,6 +69,9 @@ bool reserve_resize(struct reserve *r, uint64_t bytes);
 
 /** reserve_keep - enter the memory into the records; returns nothing because it cannot fail */
 void reserve_keep(struct reserve *r, uint32_t kind, uint64_t key);
+
+/** reserve_made - the driver has answered; part of reserve_keep and reserve_undo */
+void reserve_made(struct reserve *r);
 
 /** reserve_undo - the driver did not make it (or it is freed again) */
 void reserve_undo(struct reserve *r);

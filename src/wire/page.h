@@ -20,6 +20,10 @@
  *           credit_bytes with 0.  Either the shim's add came before the exchange and is called
  *           back, or its load comes after the store and sees `wanted`: no wake-up is lost.
  *
+ * Moving: how many calls of the driver are under way for which something was taken already.  While
+ * there are any, NVML may lack what is held, and allotd does not take the difference for a driver
+ * that needs less than before.
+ *
  * The page is the tenant's to scribble on: allotd never believes more credit than it granted, and
  * NVML shows the rest.  Bytes everywhere.
  */
@@ -47,7 +51,8 @@ struct credit_page {
 	uint32_t version;
 	uint64_t process; /* allotd's number of the process */
 	uint64_t job_id;
-	uint64_t pad[5];
+	_Atomic uint64_t moving;
+	uint64_t pad[4];
 	struct credit_slot slot[WIRE_MAX_GPUS];
 };
 

@@ -108,6 +108,25 @@ class Failing(Driver):
         self.over(g)
 
 
+class Slow(Driver):
+    def test_a3_a_call_under_way_is_no_saving_of_the_driver(self):
+        """NVML shows the memory seconds after it was charged: nobody else may have it meanwhile"""
+        (self.folder / 'faults').write_text('# none\n')
+        self.start_daemon()
+        g = Gpu(self, '-J', 'one', '--vram', '1G:4G').start()
+        self.assertTrue(g('alloc 512M').startswith('ok'))
+        before = self.settled()
+        (self.folder / 'faults').write_text('sticky delay=4s cuMemAlloc_v2\n')
+        g.tell('alloc 1G')
+        self.assertTrue(until(lambda: self.held() >= before + GIB, 1.5))
+        least, start = before + GIB, time.monotonic()
+        while time.monotonic() - start < 3:
+            least = min(least, self.held())
+        self.assertGreaterEqual(least, before + GIB)
+        self.assertTrue(g.hear().startswith('ok'))
+        self.over(g)
+
+
 class OtherNvml(Driver):
     def faults(self, *words):
         (self.folder / 'nvml-faults').write_text('\n'.join(words) + '\n')

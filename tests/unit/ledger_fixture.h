@@ -32,6 +32,7 @@ struct word {
 struct program {
 	struct ledger_process *p;
 	struct word slot[LEDGER_MAX_SLOTS];
+	bool moves;
 };
 
 static uint64_t word_peek(void *owner, unsigned slot)
@@ -63,12 +64,18 @@ static void word_set_granted(void *owner, unsigned slot, uint64_t bytes)
 	((struct program *)owner)->slot[slot].granted = bytes;
 }
 
+static bool word_moves(void *owner)
+{
+	return ((struct program *)owner)->moves;
+}
+
 static const struct credit_ops word_ops = {
 	.peek = word_peek,
 	.call_back = word_call_back,
 	.add = word_add,
 	.set_wanted = word_set_wanted,
 	.set_granted = word_set_granted,
+	.moves = word_moves,
 };
 
 /* ---- one world a test ---- */
