@@ -15,7 +15,7 @@
  *
  * Taking:   compare-and-swap credit_bytes downwards, only when it is large enough.
  * Returning: atomic add to credit_bytes, then load `wanted`; when it is set, ring the doorbell
- *           (write 1 to the eventfd).  Both are sequentially consistent.
+ *           (write 1 to the eventfd, which is the whole job's).  Both are sequentially consistent.
  * Calling back (allotd, also from a stopped process): store `wanted` = 1, then exchange
  *           credit_bytes with 0.  Either the shim's add came before the exchange and is called
  *           back, or its load comes after the store and sees `wanted`: no wake-up is lost.

@@ -227,6 +227,34 @@ static void test_ourselves(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+static void test_pidfd(void **state)
+{
+	pid_t parent = -1, pid = fork();
+	siginfo_t si;
+	int pidfd, r;
+
+	(void)state;
+	if (pid == 0)
+		_exit(0);
+	assert_true(pid > 0);
+	pidfd = fd_pidfd_open(pid);
+	assert_true(pidfd >= 0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT), 0);
+	r = proc_parent_of_pidfd(pidfd, pid, &parent);
+	if (r == -ENOTTY || r == -EINVAL) { /* before Linux 6.13 */
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		close(pidfd);
+		skip();
+	}
+	assert_int_equal(r, 0); /* a zombie still has its number */
+	assert_int_equal(parent, getpid());
+	assert_int_equal(proc_parent_of_pidfd(pidfd, pid + 1, &parent), -ESRCH);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_true(proc_parent_of_pidfd(pidfd, pid, &parent) < 0); /* its number is free */
+	close(pidfd);
+	assert_int_equal(proc_parent_of_pidfd(-1, pid, &parent), -EBADF);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +265,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_ancestor, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_seen_by, setup, teardown),
 		cmocka_unit_test(test_ourselves),
+		cmocka_unit_test(test_pidfd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
