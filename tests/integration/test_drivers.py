@@ -22,7 +22,7 @@ class Driver(world.World):
         self.folder.mkdir()
         (self.folder / 'libcuda.so.1').symlink_to(self.CUDA)
         (self.folder / 'libnvidia-ml.so.1').symlink_to(BUILD / 'sim/libnvidia-ml.so.1')
-        (self.folder / 'profile.conf').write_text((world.ROOT / 'sim/profiles/h200.conf').read_text())
+        (self.folder / 'profile.conf').write_text(world.own_profile('h200'))
 
     def daemon_args(self):
         return [ALLOTD, '--foreground', '--socket', self.socket, '--state', self.state, '--driver', str(self.folder)]

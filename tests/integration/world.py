@@ -11,12 +11,14 @@ environment names (ALLOT_BUILD, set by meson).
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
 import unittest
+import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REAL = bool(os.environ.get('ALLOT_REAL_GPU'))  # the same tests on the machine's own card
@@ -36,6 +38,12 @@ def until(check, seconds=10.0, pause=0.02):
         if value or time.monotonic() > end:
             return value
         time.sleep(pause)
+
+
+def own_profile(name):
+    """a profile whose cards are nobody else's: one allotd of a machine shares out a card"""
+    text = (ROOT / f'sim/profiles/{name}.conf').read_text()
+    return re.sub(r'GPU-[0-9a-f-]{36}', lambda _: f'GPU-{uuid.uuid4()}', text)
 
 
 def alive(pid):
