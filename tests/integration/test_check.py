@@ -51,6 +51,10 @@ class Cases(unittest.TestCase):
         self.assertEqual(skips, [('prog: b', 'b'), ('prog: c', 'no root')])
         self.assertEqual(check.cases_of(record('SKIP', '', 77), False)[2], [('prog', 'exit status 77')])
 
+    def test_a_skip_as_cmocka_writes_it(self):
+        good, bad, skips = check.cases_of(record('FAIL', '1..2\nok 1 - a\nnot ok 2 # SKIP b\n# ok - tests\n', 0), True)
+        self.assertEqual((good, bad, skips), (1, [], [('prog: b', 'b')]))
+
 
     def test_only_what_a_busy_machine_can_cause_is_asked_again(self):
         self.assertTrue(check.may_be_the_machine(record('ERROR', 'not ok 1 - slow\n', 1)))
