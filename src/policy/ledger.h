@@ -403,9 +403,10 @@ struct ledger_settled {
 /**
  * ledger_context_done - the driver made the context, or did not (@ok)
  *
- * Returns 0 when *ret is the answer already (@ok false: the estimate is back), 1 when
- * LEDGER_EVENT_SETTLED will come (at the next sample that can be believed, at the latest after
- * LEDGER_SETTLE_NS), -EINVAL when no context was asked for, -ENOMEM (settled at the estimate).
+ * Returns 0 when *ret is the answer already (@ok false: the estimate is back; or a context's cost
+ * on this GPU is known), 1 when LEDGER_EVENT_SETTLED will come (at the next sample that can be
+ * believed, at the latest after LEDGER_SETTLE_NS), -EINVAL when no context was asked for, -ENOMEM
+ * (settled at the estimate).
  */
 int ledger_context_done(struct ledger *l, struct ledger_process *p, unsigned slot, bool ok,
 			void *cookie, uint64_t now_ns, struct ledger_settled *ret);

@@ -39,13 +39,16 @@ int ledger_context_done(struct ledger *l, struct ledger_process *p, unsigned slo
 	struct ledger_settled unused;
 	struct ticket *t;
 	uint64_t part;
+	bool is_known;
 
 	if (!a || !a->creating)
 		return -EINVAL;
 	if (!ret)
 		ret = &unused;
 	part = one_part(a);
-	t = ok ? calloc(1, sizeof(*t)) : NULL;
+	/* what a context costs here was measured before: nobody has to wait for it again */
+	is_known = ok && part && part == a->lease->gpu->context_bytes;
+	t = ok && !is_known ? calloc(1, sizeof(*t)) : NULL;
 	if (!t) {
 		a->creating--;
 		a->pending -= part;
@@ -53,7 +56,9 @@ int ledger_context_done(struct ledger *l, struct ledger_process *p, unsigned slo
 			a->overhead += part;
 		account_update(a, now_ns);
 		fill(l, a, ok ? part : 0, ret);
-		return ok ? -ENOMEM : 0;
+		if (is_known)
+			account_unsettle(a, now_ns); /* but it is measured all the same */
+		return ok && !is_known ? -ENOMEM : 0;
 	}
 	a->creating--;
 	a->settling++;

@@ -283,7 +283,7 @@ class Full(world.World):
 def two():
     """two gpu_shells under one roof: '1 CMD' and '2 CMD' go to the one or the other"""
     import subprocess
-    shells = [subprocess.Popen([Gpu.PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(2)]
+    shells = [subprocess.Popen([sys.argv[-1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(2)]
     args = sys.stdin
     print('ready', flush=True)
     for line in args:
