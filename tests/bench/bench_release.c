@@ -30,7 +30,7 @@
 #define DECLARE(name) static pfn_##name *p_##name;
 CALLS(DECLARE)
 
-#define BLOCK      (2 * MIB) /* a page of the driver: what it needs for it is little */
+#define BLOCK      GIB
 #define MAX_ROUNDS 4096u
 
 struct shared {
@@ -76,11 +76,8 @@ static int hold(uint64_t rounds)
 	CUdeviceptr p, last = 0;
 
 	await(&sh->ready, 1); /* its context must find room, too */
-	if (p_cuMemAlloc_v2(&last, BLOCK))
-		return 1;
-	for (uint64_t size = GIB; size >= BLOCK; size /= 8)
-		while (p_cuMemAlloc_v2(&p, size) == CUDA_SUCCESS)
-			;
+	while (p_cuMemAlloc_v2(&p, BLOCK) == CUDA_SUCCESS)
+		last = p;
 	atomic_store(&sh->held, 1);
 	for (uint64_t i = 1; i <= rounds; i++) {
 		await(&sh->asked, i);
