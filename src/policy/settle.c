@@ -46,8 +46,13 @@ int ledger_context_done(struct ledger *l, struct ledger_process *p, unsigned slo
 	if (!ret)
 		ret = &unused;
 	part = one_part(a);
-	/* what a context costs here was measured before: nobody has to wait for it again */
-	is_known = ok && part && part == a->lease->gpu->context_bytes;
+	/*
+	 * A program's start: what its first context costs here was measured before, and were it
+	 * twice that it would not be undone.  So nobody waits for the measuring.
+	 */
+	is_known = ok && part && part == a->lease->gpu->context_bytes && a->overhead == 0 &&
+		   a->creating == 1 && a->settling == 0 && a->granted == 0 &&
+		   lease_left(a->lease) >= part;
 	t = ok && !is_known ? calloc(1, sizeof(*t)) : NULL;
 	if (!t) {
 		a->creating--;

@@ -280,6 +280,32 @@ static void a3_a_context_measured_beside_an_allocation(void **state)
 	world_fini(&w);
 }
 
+/* a program's start: the first context, when the cost is known, is answered at once and measured */
+static void a_context_of_known_cost_keeps_nobody_waiting(void **state)
+{
+	struct program a, b, *all[] = { &a, &b };
+	struct ledger_settled settled = { 0 };
+	struct world w;
+
+	(void)state;
+	world_init_1(&w, 100);
+	start(&w, &a, job_of(&w, 1, 0, 0), 100);
+	(void)need_context(&w, &a);
+	context_made(&w, &a, 500 * MIB);
+	sample(&w, all, 1, 0);
+	event_of(&w, LEDGER_EVENT_SETTLED);
+	start(&w, &b, job_of(&w, 2, 0, 0), 101);
+	assert_int_equal(need_context(&w, &b), 500 * MIB);
+	b.slot[0].driver = 600 * MIB; /* it turns out larger, all the same */
+	assert_int_equal(ledger_context_done(w.l, b.p, 0, true, &b, w.now, &settled), 0);
+	assert_true(settled.keep);
+	assert_int_equal(figures(&w, &b).held_bytes, 500 * MIB);
+	sample(&w, all, 2, 0);
+	sample(&w, all, 2, 0);
+	assert_int_equal(figures(&w, &b).held_bytes, 600 * MIB);
+	world_fini(&w);
+}
+
 /* nobody knows the cost yet, and the last of four would be made where it cannot fit */
 static void a24_who_starts_beside_the_first_waits_for_its_cost(void **state)
 {
@@ -569,6 +595,7 @@ int main(void)
 		cmocka_unit_test(a24_who_would_be_refused_waits_for_the_figure),
 		cmocka_unit_test(a6_two_contexts_at_once),
 		cmocka_unit_test(a3_a_context_measured_beside_an_allocation),
+		cmocka_unit_test(a_context_of_known_cost_keeps_nobody_waiting),
 		cmocka_unit_test(a24_who_starts_beside_the_first_waits_for_its_cost),
 		cmocka_unit_test(k6_the_dead_hold_until_nvml_shows_them_gone),
 		cmocka_unit_test(k6_a_card_without_process_figures),
