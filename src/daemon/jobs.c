@@ -28,7 +28,8 @@
 #include "gpu/proc.h"
 #include "policy/ledger.h"
 
-#define JOBS_MEMBERS_MAX 1024 /* processes of one job that are remembered without its keeper */
+#define JOBS_MEMBERS_MAX      1024 /* processes of one job that are remembered without its keeper */
+#define KEEPER_DEATH_PRIORITY (SD_EVENT_PRIORITY_NORMAL + 10)
 
 _Static_assert((int)LEDGER_CLASS_LATENCY == WIRE_CLASS_LATENCY &&
 		       (int)LEDGER_CLASS_NORMAL == WIRE_CLASS_NORMAL &&
@@ -189,8 +190,11 @@ static int on_keeper_death(sd_event_source *source, int fd, uint32_t revents, vo
 
 int jobs_watch_keeper(struct job *job)
 {
-	return sd_event_add_io(job->daemon->event, &job->keeper_death, job->keeper_pidfd, EPOLLIN,
-			       on_keeper_death, job);
+	int r = sd_event_add_io(job->daemon->event, &job->keeper_death, job->keeper_pidfd, EPOLLIN,
+				on_keeper_death, job);
+
+	/* after what has arrived by then: a child's ATTACH may keep the job alive */
+	return r < 0 ? r : sd_event_source_set_priority(job->keeper_death, KEEPER_DEATH_PRIORITY);
 }
 
 void jobs_closed(struct daemon *d, struct peer *peer)
