@@ -54,6 +54,12 @@ def alive(pid):
         return False
 
 
+# whoever started us in the background or under nohup ignored these; tests mean the usual
+for _sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(_sig) is signal.SIG_IGN:
+        signal.signal(_sig, signal.SIG_DFL)
+
+
 class World(unittest.TestCase):
     PROFILE = 'h200'
     START = True

@@ -30,6 +30,12 @@ OK, OVER_LIMIT, FULL, CIRCLE, NO_LEASE = range(5)
 PR_SET_CHILD_SUBREAPER = 36
 
 
+# whoever started us in the background or under nohup ignored these; tests mean the usual
+for _sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(_sig) is signal.SIG_IGN:
+        signal.signal(_sig, signal.SIG_DFL)
+
+
 class Body:
     """what an actor can do; every method is called from the test by Actor.__getattr__"""
 
