@@ -48,7 +48,7 @@
 
 #define SIM_CUDA_VERSION 13000
 
-struct sim_exec_ctx; /* streams, modules, … of a context; sim-exec's */
+struct sim_exec_ctx; /* streams, modules, … of a context; exec_ctx.c's */
 struct sim_pool;
 
 /* struct sim_device - one visible device, by its ordinal in this process */
@@ -181,8 +181,8 @@ bool sim_is_usable(void);
 CUresult sim_fault(enum cuda_sym symbol);
 
 /*
- * What sim-exec gives the core. All are called with sim_lock() held, and return with it held, also
- * when they drop it to wait.
+ * What the execution half gives the core. All are called with sim_lock() held, and return with it
+ * held, also when they drop it to wait.
  */
 
 CUresult sim_exec_ctx_init(CUcontext ctx);
