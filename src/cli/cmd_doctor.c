@@ -18,6 +18,7 @@
 #include "base/paths.h"
 #include "base/str.h"
 #include "cli/out.h"
+#include "cli/parts.h"
 #include "cli/session.h"
 #include "client/find.h"
 
@@ -174,29 +175,19 @@ static void check_gpus(struct doctor *d)
 /* the programs that allot consists of; the libraries have their own check */
 static void check_programs(struct doctor *d)
 {
-	static const char *const keeper[] = { "allot-keeper", "../libexec/allot/allot-keeper",
-					      "../keeper/allot-keeper", NULL };
-	static const char *const daemon[] = { "allotd", "../daemon/allotd", NULL };
-	static const char *const sampler[] = { "allot-sampler", "../libexec/allot/allot-sampler",
-					       "../daemon/allot-sampler", NULL };
-	static const struct {
-		const char *name;
-		const char *const *places;
-	} all[] = { { "allot-keeper", keeper },
-		    { "allotd", daemon },
-		    { "allot-sampler", sampler } };
+	static const enum part all[] = { PART_KEEPER, PART_DAEMON, PART_SAMPLER };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(all); i++) {
 		char path[PATHS_MAX];
 
-		if (paths_beside(all[i].places, path, sizeof(path)) < 0)
+		if (part_find(all[i], path, sizeof(path)) < 0)
 			report(d, VERDICT_FAIL, "program", "install allot whole",
-			       "%s is missing beside this program", all[i].name);
+			       "%s is missing beside this program", part_name(all[i]));
 		else if (access(path, X_OK) < 0)
 			report(d, VERDICT_FAIL, "program", "chmod a+x it, or install allot whole",
 			       "%s may not be executed: %s", path, strerror(errno));
 		else
-			report(d, VERDICT_OK, "program", NULL, "%s is %s", all[i].name, path);
+			report(d, VERDICT_OK, "program", NULL, "%s is %s", part_name(all[i]), path);
 	}
 }
 
@@ -238,28 +229,23 @@ static void check_library(struct doctor *d, const char *check, const char *sonam
 
 static void check_shims(struct doctor *d)
 {
-	static const char *const cuda[] = { "../lib/liballot-cuda.so",
-					    "../lib/allot/liballot-cuda.so",
-					    "../shim/liballot-cuda.so", NULL };
-	static const char *const nvml[] = { "../lib/liballot-nvml.so",
-					    "../lib/allot/liballot-nvml.so",
-					    "../shim/liballot-nvml.so", NULL };
-	static const char *const *const all[] = { cuda, nvml };
-	static const char *const names[] = { "liballot-cuda.so", "liballot-nvml.so" };
-	static const char *const probes[] = { "cuInit", "nvmlInit_v2" };
+	static const struct {
+		enum part part;
+		const char *probe;
+	} all[] = { { PART_CUDA_SHIM, "cuInit" }, { PART_NVML_SHIM, "nvmlInit_v2" } };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(all); i++) {
 		char path[PATHS_MAX];
 		void *lib;
 
-		if (paths_beside(all[i], path, sizeof(path)) < 0) {
+		if (part_find(all[i].part, path, sizeof(path)) < 0) {
 			report(d, VERDICT_FAIL, "shim", "install allot whole", "%s is missing",
-			       names[i]);
+			       part_name(all[i].part));
 			continue;
 		}
 		/* loading it does nothing by itself: no driver, no thread, no connection */
 		lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-		if (!lib || !dlsym(lib, probes[i]))
+		if (!lib || !dlsym(lib, all[i].probe))
 			report(d, VERDICT_FAIL, "shim", "install allot whole", "%s: %s", path,
 			       lib ? "does not export the driver's calls" : dlerror());
 		else

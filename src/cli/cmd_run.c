@@ -18,6 +18,7 @@
 #include "base/paths.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "cli/parts.h"
 #include "cli/program.h"
 #include "cli/run_request.h"
 #include "cli/session.h"
@@ -147,22 +148,15 @@ static int check_preload(const char *path)
 /* the parts of allot that a fenced run needs: one that is missing ends it here, unfenced never */
 static int find_parts(struct paths *p)
 {
-	static const char *const cuda[] = { "../lib/liballot-cuda.so",
-					    "../lib/allot/liballot-cuda.so",
-					    "../shim/liballot-cuda.so", NULL };
-	static const char *const nvml[] = { "../lib/liballot-nvml.so",
-					    "../lib/allot/liballot-nvml.so",
-					    "../shim/liballot-nvml.so", NULL };
-	static const char *const keeper[] = { "allot-keeper", "../libexec/allot/allot-keeper",
-					      "../keeper/allot-keeper", NULL };
 	const char *missing = NULL;
 
-	if (paths_beside(cuda, p->cuda, sizeof(p->cuda)) < 0 || access(p->cuda, R_OK) < 0)
-		missing = "liballot-cuda.so";
-	else if (paths_beside(nvml, p->nvml, sizeof(p->nvml)) < 0 || access(p->nvml, R_OK) < 0)
-		missing = "liballot-nvml.so";
-	else if (paths_beside(keeper, p->keeper, sizeof(p->keeper)) < 0)
-		missing = "allot-keeper";
+	if (part_find(PART_CUDA_SHIM, p->cuda, sizeof(p->cuda)) < 0 || access(p->cuda, R_OK) < 0)
+		missing = part_name(PART_CUDA_SHIM);
+	else if (part_find(PART_NVML_SHIM, p->nvml, sizeof(p->nvml)) < 0 ||
+		 access(p->nvml, R_OK) < 0)
+		missing = part_name(PART_NVML_SHIM);
+	else if (part_find(PART_KEEPER, p->keeper, sizeof(p->keeper)) < 0)
+		missing = part_name(PART_KEEPER);
 	if (!missing)
 		return check_preload(p->cuda) || check_preload(p->nvml) ? EXIT_REFUSED : 0;
 	complain("run",
