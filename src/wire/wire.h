@@ -22,7 +22,7 @@
 struct err;
 
 #define WIRE_MAGIC       0x544f4c41u /* "ALOT" */
-#define WIRE_VERSION     1
+#define WIRE_VERSION     2
 #define WIRE_MAX_MESSAGE 8192 /* header and payload: no struct below is larger */
 
 #define WIRE_MAX_GPUS    16 /* GPUs of one lease */
