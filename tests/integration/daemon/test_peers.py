@@ -79,7 +79,7 @@ class Malformed(World):
             payload = bytes(r.choice((0, 1, 0x41, 0x7F, 0xFF)) if r.random() < 0.5 else
                             r.randrange(256) for _ in range(layout.size))
             try:
-                s.send(wire.HEADER.pack(wire.MAGIC, 1, number, layout.size, i) + payload)
+                s.send(wire.HEADER.pack(wire.MAGIC, wire.VERSION, number, layout.size, i) + payload)
                 if r.random() < 0.5:
                     s.send(r.randbytes(r.randrange(1, 300)))
             except (BrokenPipeError, ConnectionResetError):

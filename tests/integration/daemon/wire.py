@@ -10,7 +10,7 @@ import socket
 import struct
 
 MAGIC = 0x544F4C41
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<IHHII")
 UNKNOWN = 2**64 - 1
 GIB = 1 << 30
