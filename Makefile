@@ -3,7 +3,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all demo check gpu-check bench install clean
+.PHONY: all demo check gpu-check gpu-soak bench install clean
 
 all:
 	@tools/deps.sh build
@@ -20,6 +20,9 @@ check:
 
 gpu-check: all
 	@tests/gpu/run.sh $(BUILD)
+
+gpu-soak: all
+	@tests/gpu/soak.py $(BUILD)
 
 bench: all
 	@tests/bench/run.sh $(BUILD)
