@@ -11,12 +11,12 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/parse.h"
 #include "base/paths.h"
 #include "base/size.h"
 #include "base/str.h"
 #include "daemon/registry.h"
 #include "daemon/sampler_wire.h"
+#include "daemon/schema.h"
 
 enum statement {
 	PUT_JOB,
@@ -36,49 +36,35 @@ enum statement {
 	STATEMENT_COUNT,
 };
 
+/* columns by name, for those that a later schema appends; in the order of put and read below */
+#define JOB_NUMBERS                                                                     \
+	"id, parent, uid, gid, keeper_pid, keeper_start, session, request_bytes, "      \
+	"request_permille, limit_bytes, limit_permille, class, fail_policy, may_wait, " \
+	"when_full_ns, compute_min, compute_max, ended"
+#define JOB_REST "gpus, ceilings, name, command"
+
 static const char *const statement_sql[STATEMENT_COUNT] = {
-	[PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES "
-		    "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,"
-		    "?22)",
+	[PUT_JOB] = "INSERT OR REPLACE INTO jobs (" JOB_NUMBERS ", " JOB_REST ") VALUES "
+		    "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?)",
 	[REMOVE_JOB] = "DELETE FROM jobs WHERE id = ?1",
 	[REMOVE_ALL_JOBS] = "DELETE FROM jobs",
-	[EACH_JOB] = "SELECT id, parent, uid, gid, keeper_pid, keeper_start, session,"
-		     " request_bytes, request_permille, limit_bytes, limit_permille, class,"
-		     " fail_policy, may_wait, when_full_ns, compute_min, compute_max, ended, gpus,"
-		     " ceilings, name, command FROM jobs ORDER BY id",
-	[PUT_MEMBERS] = "INSERT OR REPLACE INTO members VALUES (?1, ?2)",
+	[EACH_JOB] = "SELECT " JOB_NUMBERS ", " JOB_REST " FROM jobs ORDER BY id",
+	[PUT_MEMBERS] = "INSERT OR REPLACE INTO members (job, numbers) VALUES (?, ?)",
 	[GET_MEMBERS] = "SELECT numbers FROM members WHERE job = ?1",
 	[REMOVE_MEMBERS] = "DELETE FROM members WHERE job = ?1",
-	[PUT_GPU] = "INSERT OR REPLACE INTO gpus VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+	[PUT_GPU] = "INSERT OR REPLACE INTO gpus (driver_dir, gpu, idx, total_bytes,"
+		    " reserved_bytes, pci, model, driver) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 	[EACH_GPU] = "SELECT gpu, idx, total_bytes, reserved_bytes, pci, model, driver FROM gpus"
 		     " WHERE driver_dir = ?1 ORDER BY idx",
 	[HAS_JOBS] = "SELECT count(*) FROM jobs",
-	[PUT_CONTEXT] = "INSERT OR REPLACE INTO contexts VALUES (?1, ?2, ?3)",
+	[PUT_CONTEXT] = "INSERT OR REPLACE INTO contexts (gpu, driver, bytes) VALUES (?, ?, ?)",
 	[GET_CONTEXT] = "SELECT bytes FROM contexts WHERE gpu = ?1 AND driver = ?2",
-	[PUT_META] = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
+	[PUT_META] = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
 	[GET_META] = "SELECT value FROM meta WHERE key = ?1",
 };
 
-static const char schema_sql[] =
-	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
-	"CREATE TABLE jobs (id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, uid INTEGER NOT NULL,"
-	" gid INTEGER NOT NULL, keeper_pid INTEGER NOT NULL, keeper_start INTEGER NOT NULL,"
-	" session INTEGER NOT NULL, request_bytes INTEGER NOT NULL,"
-	" request_permille INTEGER NOT NULL, limit_bytes INTEGER NOT NULL,"
-	" limit_permille INTEGER NOT NULL, class INTEGER NOT NULL, fail_policy INTEGER NOT NULL,"
-	" may_wait INTEGER NOT NULL, when_full_ns INTEGER NOT NULL, compute_min INTEGER NOT NULL,"
-	" compute_max INTEGER NOT NULL, ended INTEGER NOT NULL, gpus BLOB NOT NULL,"
-	" ceilings BLOB NOT NULL, name TEXT NOT NULL, command TEXT NOT NULL);"
-	"CREATE TABLE members (job INTEGER PRIMARY KEY, numbers BLOB NOT NULL);"
-	"CREATE TABLE gpus (driver_dir TEXT NOT NULL, gpu BLOB NOT NULL, idx INTEGER NOT NULL,"
-	" total_bytes INTEGER NOT NULL, reserved_bytes INTEGER NOT NULL, pci TEXT NOT NULL,"
-	" model TEXT NOT NULL, driver TEXT NOT NULL, PRIMARY KEY (driver_dir, gpu)) WITHOUT ROWID;"
-	"CREATE TABLE contexts (gpu BLOB NOT NULL, driver TEXT NOT NULL, bytes INTEGER NOT NULL,"
-	" PRIMARY KEY (gpu, driver)) WITHOUT ROWID;";
-
-/* small: a few hundred rows; exclusive: no shared-memory file, and nobody else has a say here */
-static const char settings_sql[] = "PRAGMA locking_mode = EXCLUSIVE;"
-				   "PRAGMA journal_mode = WAL;"
+/* small: a few hundred rows */
+static const char settings_sql[] = "PRAGMA journal_mode = WAL;"
 				   "PRAGMA synchronous = NORMAL;"
 				   "PRAGMA cache_size = -64;"
 				   "PRAGMA temp_store = MEMORY;"
@@ -93,52 +79,26 @@ struct store {
 	char trouble[ERR_TEXT_MAX];
 };
 
-static int text_callback(void *context, int n, char **values, char **names)
-{
-	(void)names;
-	return str_copy(context, 64, n > 0 && values[0] ? values[0] : "") ? 0 : 1;
-}
-
 static bool exec(struct store *s, const char *sql)
 {
 	return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK;
 }
 
 /* 0; -EUCLEAN when the file is damaged; -EPROTONOSUPPORT when it is newer than we are */
-static int prepare_file(struct store *s, struct err *err)
+static int prepare_file(struct store *s, const char *path, struct err *err)
 {
-	char version[64] = "";
-	char sql[64];
-	uint64_t v;
+	int from = schema_check(s->db, schema_steps_count, err), r;
 
-	if (!exec(s, settings_sql) ||
-	    sqlite3_exec(s->db, "PRAGMA user_version", text_callback, version, NULL) != SQLITE_OK)
-		goto failed;
-	if (parse_u64(version, 0, UINT32_MAX, &v, NULL) < 0 || v > STORE_SCHEMA)
-		return err_set(err, -EPROTONOSUPPORT,
-			       "it was written by a newer allot (schema %s, this one knows %d)",
-			       version, STORE_SCHEMA);
-	if (v == 0) {
-		(void)str_print(sql, sizeof(sql), "PRAGMA user_version = %d", STORE_SCHEMA);
-		if (!exec(s, "BEGIN IMMEDIATE") || !exec(s, schema_sql) || !exec(s, sql) ||
-		    !exec(s, "COMMIT"))
-			goto failed;
-	}
-	for (unsigned i = 0; i < STATEMENT_COUNT; i++)
+	if (from < 0)
+		return from;
+	if (!exec(s, settings_sql))
+		return schema_error(s->db, err);
+	r = schema_bring(s->db, path, (unsigned)from, schema_steps, schema_steps_count, err);
+	for (unsigned i = 0; r == 0 && i < STATEMENT_COUNT; i++)
 		if (sqlite3_prepare_v3(s->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
 				       &s->statements[i], NULL) != SQLITE_OK)
-			goto failed;
-	return 0;
-
-failed:
-	switch (sqlite3_errcode(s->db) & 0xff) {
-	case SQLITE_NOTADB:
-	case SQLITE_CORRUPT:
-	case SQLITE_ERROR: /* tables that are not as they should be */
-		return err_set(err, -EUCLEAN, "it is damaged (%s)", sqlite3_errmsg(s->db));
-	default:
-		return err_set(err, -EIO, "%s", sqlite3_errmsg(s->db));
-	}
+			r = schema_error(s->db, err);
+	return r;
 }
 
 static void close_file(struct store *s)
@@ -162,7 +122,7 @@ static int open_file(struct store *s, const char *path, struct err *err)
 		close_file(s);
 		return r;
 	}
-	r = prepare_file(s, err);
+	r = prepare_file(s, path, err);
 	if (r < 0)
 		close_file(s);
 	return r;

@@ -10,8 +10,10 @@
  * store says so once, allotd goes on, and everything is written anew as soon as that works again:
  * the caller asks store_is_behind and then calls store_rewrite.
  *
- * A file that SQLite cannot read is put aside under another name and a new one begun.  A file of a
- * newer allot is refused.  Jobs of before a reboot are forgotten: none of them can live.
+ * A file of an older allot is brought to the tables of this one, with a copy kept (daemon/schema).
+ * One of a newer allot is refused and not touched.  A file that SQLite cannot read is put aside
+ * under another name and a new one begun.  Jobs of before a reboot are forgotten: none of them can
+ * live.
  *
  * One thread.  Changes are a few tens of microseconds; nothing here waits for a lock.
  */
@@ -25,8 +27,6 @@ struct err;
 struct job_spec;
 struct sampler_gpu;
 struct store;
-
-#define STORE_SCHEMA 1
 
 /**
  * store_open - DIR/allot.db

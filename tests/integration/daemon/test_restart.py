@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """allotd is killed at every step and comes back to the same figures"""
+import contextlib
 import os
 import resource
 import signal
@@ -7,6 +8,8 @@ import sqlite3
 import time
 
 from world import GIB, MIB, OK, World
+
+SCHEMA_1 = os.path.join(os.path.dirname(__file__), "../../unit/data/store-schema-1.sql")
 
 
 class Restart(World):
@@ -301,6 +304,39 @@ class State(World):
         self.assertEqual(self.daemon.returncode, 1)
         self.daemon = None
         self.assertIn("newer allot", self.log_text())
+
+    def test_file_of_an_older_allot(self):
+        """a restarted allotd of later days keeps the jobs of one of schema 1"""
+        self.start()
+        keeper, child = self.program(GIB)
+        self.kill_daemon()
+        path = os.path.join(self.state, "allot.db")
+        new = sqlite3.connect(path)
+        newest = new.execute("PRAGMA user_version").fetchone()[0]
+        rows = {}
+        old = sqlite3.connect(":memory:")
+        with open(SCHEMA_1) as f:
+            old.executescript(f.read())
+        for table in ("meta", "jobs", "members", "gpus", "contexts"):
+            columns = [c[1] for c in old.execute(f"PRAGMA table_info({table})")]
+            rows[table] = new.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
+        new.close()
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(path + suffix):
+                os.unlink(path + suffix)
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            with open(SCHEMA_1) as f:
+                db.executescript(f.read())
+            for table, values in rows.items():
+                db.execute(f"DELETE FROM {table}")
+                if values:
+                    marks = ", ".join("?" * len(values[0]))
+                    db.executemany(f"INSERT INTO {table} VALUES ({marks})", values)
+            db.commit()
+        self.start()
+        self.assertEqual(keeper.resume(keeper.job_id)[0], "OK")
+        self.assertEqual(child.need(MIB)[1]["result"], OK)
+        self.assertEqual(os.path.exists(path + ".schema-1"), newest > 1)
 
     def test_full_disk(self):
         """the file cannot grow: said, nothing is lost, and it is mended by itself"""
