@@ -335,6 +335,8 @@ class State(World):
             db.commit()
         self.start()
         self.assertEqual(keeper.resume(keeper.job_id)[0], "OK")
+        child.connect()
+        self.assertEqual(child.attach(with_page=True)[0], "ATTACHED")
         self.assertEqual(child.need(MIB)[1]["result"], OK)
         self.assertEqual(os.path.exists(path + ".schema-1"), newest > 1)
 
