@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs start, allocate, free and die, for minutes, while an outsider reads NVML.
 
-Usage: soak.py BUILD [--seconds N] [--seed N] [--slots N] [--sim]
+Usage: soak.py BUILD [--seconds N] [--seed N] [--slots N] [--only KINDS] [--sim]
 
 What must hold, at every moment: NVML's sum over a job's processes is at most its limit and 128 MiB
 (the driver's own growth).  Where a job stands still, ledger and NVML differ by at most 64 MiB.
@@ -292,7 +292,7 @@ class Soak:
     def slot(self, number):
         r = random.Random(self.args.seed * 1000 + number)
         kinds = ['storm'] * 5 + ['roomy'] * 3 + ['exact'] * 2 + ['killed'] * 3 + ['torch'] * self.has_torch
-        n = 0
+        kinds, n = self.args.only.split(',') if self.args.only else kinds, 0
         while time.time() < self.end:
             kind, n = r.choice(kinds), n + 1
             name = f'{kind}-{number}-{n}'
@@ -342,14 +342,14 @@ class Soak:
             ('nothing is held at the end', held and not any(g['vram_drift_bytes'] for g in status), ''),
             ('nothing is left behind', abs(left) <= DRIFT, f'{left / MIB:.0f} MiB'),
         ]
-        print('\n'.join((self.referee.faults + self.faults)[:30]))
+        if self.referee.faults or self.faults:
+            print((self.work / 'allotd.log').read_text()[-3000:])
+            print('\n'.join((self.referee.faults + self.faults)[:30]))
         print(f'{time.strftime("%Y-%m-%d")} driver {self.nvml.driver()}, {self.args.seconds} s, seed {self.args.seed}, '
               f'{self.args.slots} slots; most used at once {self.referee.most_used / GIB:.1f} GiB, most waiting at once {self.waited}')
         for name, ok, note in checks:
             print(f'{name:46} {"ok" if ok else "FAIL":5} {note}')
         failed = sum(not ok for _, ok, _ in checks)
-        if failed:
-            print((self.work / 'allotd.log').read_text()[-3000:])
         print(f'{len(checks) - failed} passed, {failed} failed')
         shutil.rmtree(self.work, ignore_errors=True)
         return 1 if failed else 0
@@ -361,6 +361,7 @@ def main():
     p.add_argument('--seconds', type=int, default=540)
     p.add_argument('--seed', type=int, default=1)
     p.add_argument('--slots', type=int, default=8)
+    p.add_argument('--only', default='', help='kinds of jobs: storm, roomy, exact, killed, torch')
     p.add_argument('--sim', action='store_true')
     sys.exit(Soak(p.parse_args()).main())
 
