@@ -41,16 +41,21 @@ struct cmd {
 	{                                                                                        \
 		0, NULL, NULL, NULL, 0                                                           \
 	}
-#define OPT_OUTPUT                                                      \
-	{ 'o', "output", "FORM", "table, json or csv", OPT_ID_OUTPUT }, \
-	{                                                               \
-		0, "json", NULL, "the same as -o json", OPT_ID_JSON     \
+#define OPT_OUTPUT                                                                        \
+	{ 'o', "output", "FORM", "table, json or csv", OPT_ID_OUTPUT },                   \
+		{ 0, "json", NULL, "the same as -o json", OPT_ID_JSON },                  \
+		{ 0, "no-header", NULL, "table and csv without their first line",         \
+		  OPT_ID_NO_HEADER },                                                     \
+	{                                                                                 \
+		0, "color", "WHEN", "auto (on a terminal), always or never", OPT_ID_COLOR \
 	}
 enum {
 	OPT_ID_HELP = 1000,
 	OPT_ID_SOCKET,
 	OPT_ID_OUTPUT,
 	OPT_ID_JSON,
+	OPT_ID_NO_HEADER,
+	OPT_ID_COLOR,
 };
 
 enum output {
@@ -59,10 +64,19 @@ enum output {
 	OUTPUT_CSV,
 };
 
+enum color_when {
+	COLOR_AUTO,
+	COLOR_ALWAYS,
+	COLOR_NEVER,
+};
+
 /** what the common options say */
 struct common {
 	const char *socket;
 	enum output output;
+	bool has_output; /* --output or --json was given */
+	bool no_header;
+	enum color_when color;
 };
 
 /**

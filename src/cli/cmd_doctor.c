@@ -17,7 +17,7 @@
 #include "base/fmt.h"
 #include "base/paths.h"
 #include "base/str.h"
-#include "cli/out.h"
+#include "cli/fields.h"
 #include "cli/parts.h"
 #include "cli/session.h"
 #include "client/find.h"
@@ -35,18 +35,49 @@ enum verdict {
 
 struct doctor {
 	struct common common;
-	json_t *items;
+	struct printer printer;
 	unsigned fails, warns;
 	struct wire_daemon_info info;
 	bool has_daemon;
+	bool failed; /* to print */
 };
 
 static const char *const verdict_names[] = { "ok", "warn", "fail" };
+
+struct check {
+	char name[16], verdict[8], found[1200], fix[2200];
+};
+
+#define F(member, json) .kind = FIELD_TEXT, .offset = offsetof(struct check, member), .name = (json)
+
+static const struct field fields[] = {
+	{ F(name, "check") },
+	{ F(verdict, "verdict") },
+	{ F(found, "found") },
+	{ F(fix, "fix") },
+};
+
+static const struct object check_object = OBJECT("CheckList", fields);
 
 static const struct opt opts[] = {
 	OPT_OUTPUT,
 	OPT_COMMON,
 };
+
+static void print_check(const struct doctor *d, enum verdict v, const struct check *c)
+{
+	static const enum out_color colors[] = { OUT_GREEN, OUT_YELLOW, OUT_RED };
+	bool colored = out_is_colored(d->common.color, stdout);
+
+	if (colored)
+		out_color(stdout, colors[v]);
+	printf("%-4s", c->verdict);
+	if (colored)
+		out_color(stdout, OUT_PLAIN);
+	printf("  %-12s %s\n", c->name, c->found);
+	if (c->fix[0])
+		printf("      %-12s fix: %s\n", "", c->fix);
+}
 
 /* @fix may be NULL when the verdict is ok */
 static void report(struct doctor *d, enum verdict v, const char *check, const char *fix,
@@ -55,24 +86,23 @@ static void report(struct doctor *d, enum verdict v, const char *check, const ch
 static void report(struct doctor *d, enum verdict v, const char *check, const char *fix,
 		   const char *fmt, ...)
 {
-	char found[1200];
+	struct check c;
 	va_list ap;
 
+	(void)str_copy(c.name, sizeof(c.name), check);
+	(void)str_copy(c.verdict, sizeof(c.verdict), verdict_names[v]);
+	(void)str_copy(c.fix, sizeof(c.fix), fix ? fix : "");
 	va_start(ap, fmt);
-	(void)vsnprintf(found, sizeof(found), fmt, ap);
+	(void)vsnprintf(c.found, sizeof(c.found), fmt, ap);
 	va_end(ap);
+	str_printable(c.found); /* words of others may stand in it */
+	str_printable(c.fix);
 	d->fails += v == VERDICT_FAIL;
 	d->warns += v == VERDICT_WARN;
-	if (d->common.output == OUTPUT_TABLE) {
-		printf("%-4s  %-12s %s\n", verdict_names[v], check, found);
-		if (fix)
-			printf("      %-12s fix: %s\n", "", fix);
-		return;
-	}
-	(void)json_array_append_new(d->items,
-				    json_pack("{s:s s:s s:s s:o}", "check", check, "verdict",
-					      verdict_names[v], "found", found, "fix",
-					      fix ? json_string(fix) : json_null()));
+	if (d->common.output == OUTPUT_TABLE)
+		print_check(d, v, &c);
+	else
+		d->failed = d->failed || printer_add(&d->printer, &c) < 0;
 }
 
 static void check_daemon(struct doctor *d)
@@ -85,7 +115,7 @@ static void check_daemon(struct doctor *d)
 	int r = client_find(d->common.socket, &place, &err);
 
 	if (r == 0)
-		r = client_connect_place(&place, &err);
+		r = client_connect_within(&place, SESSION_TIMEOUT_NS, &err);
 	if (r == -ENOENT || r == -ECONNREFUSED) {
 		report(d, VERDICT_WARN, "daemon",
 		       "'allot run' starts one, or: systemctl start allotd", "nobody listens on %s",
@@ -94,7 +124,10 @@ static void check_daemon(struct doctor *d)
 	}
 	if (r < 0) {
 		report(d, VERDICT_FAIL, "daemon",
-		       "join the group 'allot', or ask the machine's owner", "%s", err.text);
+		       r == -EACCES || r == -EPERM
+			       ? "join the group 'allot', or ask the machine's owner"
+			       : "restart allotd (jobs go on meanwhile)",
+		       "%s", err.text);
 		return;
 	}
 	client_init(&c, r);
@@ -156,7 +189,7 @@ static void check_gpus(struct doctor *d)
 	if (!d->has_daemon)
 		return; /* said already */
 	if (r == 0)
-		r = client_connect_place(&place, &err);
+		r = client_connect_within(&place, SESSION_TIMEOUT_NS, &err);
 	if (r >= 0) {
 		client_init(&c, r);
 		r = client_list(&c, WIRE_STATUS, &ask, WIRE_STATUS_ITEM, on_gpu, d,
@@ -199,8 +232,11 @@ static void check_library(struct doctor *d, const char *check, const char *sonam
 	ssize_t n;
 	pid_t pid;
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		report(d, VERDICT_WARN, check, "raise the limit of open files (ulimit -n)",
+		       "%s was not looked at: no pipe can be made (%s)", soname, strerror(errno));
 		return;
+	}
 	(void)fflush(NULL);
 	pid = fork();
 	if (pid == 0) {
@@ -312,7 +348,11 @@ static int run(int argc, char **argv)
 
 	if (r < 0)
 		return opts_exit(r, WIRE_CODE_USAGE);
-	d.items = json_array();
+	if (r < argc) {
+		complain("doctor", "unexpected word '%s'", argv[r]);
+		return WIRE_CODE_USAGE;
+	}
+	printer_begin(&d.printer, &d.common, &check_object);
 	check_daemon(&d);
 	check_library(&d, "libcuda", "libcuda.so.1");
 	check_library(&d, "libnvidia-ml", "libnvidia-ml.so.1");
@@ -322,11 +362,11 @@ static int run(int argc, char **argv)
 	check_devices(&d);
 	check_cgroup(&d);
 	check_preload(&d);
-	if (d.common.output != OUTPUT_TABLE) {
-		(void)out_items(d.common.output, "CheckList", d.items, NULL); /* main tells */
-	} else {
-		json_decref(d.items);
+	if (d.common.output == OUTPUT_TABLE) {
+		printer_drop(&d.printer);
 		printf("%u failed, %u warnings\n", d.fails, d.warns);
+	} else if (printer_end(&d.printer) || d.failed) {
+		return WIRE_CODE_FAILED;
 	}
 	return d.fails ? WIRE_CODE_FAILED : 0;
 }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fmt.h"
 #include "base/str.h"
-#include "cli/out.h"
+#include "cli/gpu_row.h"
 #include "cli/session.h"
 #include "wire/wire.h"
 
 struct status {
 	struct common common;
-	json_t *items;
+	struct printer printer;
 	unsigned n;
 	uint64_t grantable, burst;
 	unsigned waiting;
@@ -23,38 +22,6 @@ static const struct opt opts[] = {
 	OPT_OUTPUT,
 	OPT_COMMON,
 };
-
-static json_t *job_array(const struct wire_status_item *it)
-{
-	unsigned n = it->n_jobs < 64 ? it->n_jobs : 64;
-	json_t *jobs = json_array();
-
-	for (unsigned i = 0; jobs && i < n; i++)
-		if (json_array_append_new(jobs, out_u64(it->jobs[i])) < 0)
-			break;
-	return jobs;
-}
-
-static json_t *as_json(const struct wire_status_item *it)
-{
-	struct fmt_buf uuid;
-	return json_pack(
-		"{s:s s:i s:s s:s s:o s:o s:o s:o s:o s:o s:o s:o s:o s:o s:o s:o s:o s:I s:b s:I}",
-		"gpu", fmt_uuid(&uuid, "GPU-", it->gpu.bytes), "gpu_index", it->gpu_index, "model",
-		it->model, "pci_bus_id", it->pci_bus_id, "vram_total_bytes",
-		out_u64(it->vram_total_bytes), "vram_used_bytes", out_u64(it->vram_used_bytes),
-		"vram_allocatable_bytes", out_u64(it->vram_allocatable_bytes),
-		"vram_requested_bytes", out_u64(it->vram_requested_bytes), "vram_limits_bytes",
-		out_u64(it->vram_limits_bytes), "vram_unmanaged_bytes",
-		out_u64(it->vram_unmanaged_bytes), "vram_held_bytes", out_u64(it->vram_held_bytes),
-		"vram_grantable_bytes", out_u64(it->vram_grantable_bytes), "vram_burst_bytes",
-		out_u64(it->vram_burst_bytes), "utilization_pct", out_u32(it->utilization_pct),
-		"temperature_c", out_u32(it->temperature_c), "power_w",
-		it->power_mw == WIRE_UNKNOWN_U32 ? json_null() : json_real(it->power_mw / 1000.0),
-		"jobs", job_array(it), "waiting", (json_int_t)it->waiting, "stale",
-		(it->flags & (WIRE_STATUS_STALE | WIRE_STATUS_LOST)) != 0, "vram_drift_bytes",
-		(json_int_t)it->vram_drift_bytes);
-}
 
 /* a figure with its unit, or a dash */
 static void known(char *buf, size_t size, uint32_t v, uint32_t scale, const char *unit)
@@ -87,18 +54,21 @@ static void print_gpu(const struct wire_status_item *it)
 
 static int on_item(const void *item, void *arg)
 {
-	struct wire_status_item it = *(const struct wire_status_item *)item;
 	struct status *s = arg;
+	struct gpu_row row;
+	int r = 0;
 
-	str_printable(it.model);
+	gpu_row_fill(&row, item);
 	s->n++;
-	s->grantable += it.vram_grantable_bytes;
-	s->burst += it.vram_burst_bytes;
-	s->waiting += it.waiting;
-	if (s->common.output != OUTPUT_TABLE)
-		return json_array_append_new(s->items, as_json(&it)) == 0 ? 0 : -ENOMEM;
-	print_gpu(&it);
-	return 0;
+	s->grantable += row.it.vram_grantable_bytes;
+	s->burst += row.it.vram_burst_bytes;
+	s->waiting += row.it.waiting;
+	if (s->common.output == OUTPUT_TABLE)
+		print_gpu(&row.it);
+	else
+		r = printer_add(&s->printer, &row);
+	gpu_row_fini(&row);
+	return r;
 }
 
 static void print_total(const struct status *s)
@@ -129,19 +99,17 @@ static int run(int argc, char **argv)
 	r = session_open("status", &s.common, &c);
 	if (r)
 		return r;
-	s.items = json_array();
+	printer_begin(&s.printer, &s.common, &gpu_object);
 	r = client_list(&c, WIRE_STATUS, &ask, WIRE_STATUS_ITEM, on_item, &s, SESSION_TIMEOUT_NS,
 			&err);
 	if (r < 0) {
 		r = session_failed("status", &c, r, &err);
-		json_decref(s.items);
+		printer_drop(&s.printer);
 	} else if (s.common.output == OUTPUT_TABLE) {
 		print_total(&s);
-		json_decref(s.items);
+		printer_drop(&s.printer);
 	} else {
-		static const struct wire_status_item none;
-
-		r = out_items(s.common.output, "GPUList", s.items, as_json(&none));
+		r = printer_end(&s.printer);
 	}
 	client_fini(&c);
 	return r;

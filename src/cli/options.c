@@ -116,21 +116,22 @@ static void complain_option(const struct cmd *cmd, int argc, char **argv, bool n
 		complain(cmd->name, "unknown option '%s', see 'allot %s --help'", word, cmd->name);
 }
 
-static int parse_output(const char *s, enum output *ret, struct err *err)
+/* the number of a word in a list that NULL ends; -EINVAL */
+static int parse_word(const char *s, const char *const *words, const char *what, struct err *err)
 {
-	static const char *const names[] = { "table", "json", "csv" };
-
-	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strcmp(s, names[i]) == 0) {
-			*ret = (enum output)i;
-			return 0;
-		}
-	}
-	return err_set(err, -EINVAL, "output '%s' is none of table, json, csv", s);
+	for (int i = 0; words[i]; i++)
+		if (strcmp(s, words[i]) == 0)
+			return i;
+	return err_set(err, -EINVAL, "%s '%s' is none of %s, %s, %s", what, s, words[0], words[1],
+		       words[2]);
 }
 
 static int on_common(int id, const char *value, struct common *common, struct err *err)
 {
+	static const char *const outputs[] = { "table", "json", "csv", NULL };
+	static const char *const colors[] = { "auto", "always", "never", NULL };
+	int r;
+
 	switch (id) {
 	case OPT_ID_SOCKET:
 		if (!*value)
@@ -138,10 +139,21 @@ static int on_common(int id, const char *value, struct common *common, struct er
 		common->socket = value;
 		return 0;
 	case OPT_ID_OUTPUT:
-		return parse_output(value, &common->output, err);
+		r = parse_word(value, outputs, "output", err);
+		common->has_output = true;
+		common->output = r < 0 ? OUTPUT_TABLE : (enum output)r;
+		return r < 0 ? r : 0;
 	case OPT_ID_JSON:
+		common->has_output = true;
 		common->output = OUTPUT_JSON;
 		return 0;
+	case OPT_ID_NO_HEADER:
+		common->no_header = true;
+		return 0;
+	case OPT_ID_COLOR:
+		r = parse_word(value, colors, "color", err);
+		common->color = r < 0 ? COLOR_AUTO : (enum color_when)r;
+		return r < 0 ? r : 0;
 	default:
 		return -ENOENT;
 	}

@@ -12,7 +12,7 @@ int session_open(const char *verb, const struct common *common, struct client *r
 	int r = client_find(common->socket, &place, &err);
 
 	if (r == 0)
-		r = client_connect_place(&place, &err);
+		r = client_connect_within(&place, SESSION_TIMEOUT_NS, &err);
 	if (r < 0)
 		return session_failed(verb, &none, r, &err);
 	client_init(ret, r);

@@ -5,7 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/size.h"
 
 void client_init(struct client *c, int sock)
 {
@@ -24,6 +26,8 @@ int client_ask(struct client *c, unsigned type, const void *payload, struct err 
 {
 	int r = packet_send(c->sock, type, ++c->next_id, payload, -1);
 
+	if (r == -EAGAIN)
+		return err_set(err, -ETIMEDOUT, "allotd does not answer: look at 'allot doctor'");
 	if (r < 0)
 		return err_set(err, r, "allotd is gone (%s)", strerror(-r));
 	return 0;
@@ -85,10 +89,14 @@ int client_list(struct client *c, unsigned type, const void *payload, unsigned i
 		int (*each)(const void *item, void *arg), void *arg, uint64_t timeout_ns,
 		struct err *err)
 {
+	uint64_t end = size_sat_add(clock_now_ns(), timeout_ns); /* a list that drips ends too */
 	int r = client_ask(c, type, payload, err);
 
 	while (r >= 0) {
-		r = client_answer(c, timeout_ns, err);
+		r = client_answer(c,
+				  timeout_ns == PACKET_FOREVER ? PACKET_FOREVER
+							       : size_sat_sub(end, clock_now_ns()),
+				  err);
 		if (r < 0)
 			return r;
 		packet_close_fds(&c->in);

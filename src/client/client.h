@@ -47,6 +47,7 @@ int client_call(struct client *c, unsigned type, const void *payload, unsigned a
 /**
  * client_list - ask, and give each item of @item_type to @each until END
  * @each: returns 0 to go on, or a negative errno, which ends the call
+ * @timeout_ns: for the whole list
  */
 int client_list(struct client *c, unsigned type, const void *payload, unsigned item_type,
 		int (*each)(const void *item, void *arg), void *arg, uint64_t timeout_ns,

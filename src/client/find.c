@@ -66,7 +66,12 @@ static int check_owner(const struct client_place *place, int fd, struct err *err
 
 int client_connect_place(const struct client_place *place, struct err *err)
 {
-	AUTO_FD int fd = packet_connect(place->socket);
+	return client_connect_within(place, PACKET_FOREVER, err);
+}
+
+int client_connect_within(const struct client_place *place, uint64_t timeout_ns, struct err *err)
+{
+	AUTO_FD int fd = packet_connect_within(place->socket, timeout_ns);
 	int r;
 
 	switch (fd) {
@@ -95,6 +100,9 @@ int client_connect_place(const struct client_place *place, struct err *err)
 		return err_set(err, fd,
 			       "socket '%s' may not be opened: join the group 'allot' or "
 			       "ask the machine's owner",
+			       place->socket);
+	case -ETIMEDOUT:
+		return err_set(err, fd, "allotd does not answer on '%s': look at 'allot doctor'",
 			       place->socket);
 	default:
 		if (fd < 0)

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct err;
 
@@ -28,5 +29,8 @@ int client_find(const char *explicit_socket, struct client_place *ret, struct er
 
 /** client_connect_place - connect, with a text that says what to do; the socket or -errno */
 int client_connect_place(const struct client_place *place, struct err *err);
+
+/** client_connect_within - the same; -ETIMEDOUT when nobody accepts for so long */
+int client_connect_within(const struct client_place *place, uint64_t timeout_ns, struct err *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -157,6 +158,11 @@ void packet_close_fds(struct packet *p)
 
 int packet_connect(const char *path)
 {
+	return packet_connect_within(path, PACKET_FOREVER);
+}
+
+int packet_connect_within(const char *path, uint64_t timeout_ns)
+{
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	AUTO_FD int fd = -1;
 
@@ -168,7 +174,17 @@ int packet_connect(const char *path)
 	fd = above_standard(fd);
 	if (fd < 0)
 		return fd;
+	/* connect waits while the queue of those not yet accepted is full; so does a send */
+	if (timeout_ns != PACKET_FOREVER) {
+		const struct timeval limit = { .tv_sec = (time_t)(timeout_ns / NS_PER_S),
+					       .tv_usec = (suseconds_t)(timeout_ns % NS_PER_S /
+									NS_PER_US) };
+
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	}
 	while (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
+		if (errno == EAGAIN)
+			return -ETIMEDOUT;
 		if (errno != EINTR)
 			return -errno;
 	}

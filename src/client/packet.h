@@ -46,4 +46,7 @@ void packet_close_fds(struct packet *p);
  */
 int packet_connect(const char *path);
 
+/** packet_connect_within - the same; -ETIMEDOUT when nobody accepts for so long */
+int packet_connect_within(const char *path, uint64_t timeout_ns);
+
 #endif

@@ -127,7 +127,7 @@ class Table(world.World):
         import termios
         ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
-        subprocess.run([ALLOT, 'ps'], env=self.env, stdout=theirs, check=True)
+        subprocess.run([ALLOT, 'ps'], env={**self.env, 'NO_COLOR': '1'}, stdout=theirs, check=True)
         os.close(theirs)
         out = os.read(ours, 65536).decode()
         os.close(ours)

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CLI_GPU_ROW_H
+#define CLI_GPU_ROW_H
+
+/* A GPU as `status` and `show` print it. */
+
+#include "cli/fields.h"
+#include "wire/wire.h"
+
+struct gpu_row {
+	struct wire_status_item it; /* texts printable */
+	char gpu[48], state[24];
+	json_t *jobs; /* of the row; gpu_row_fini */
+	uint64_t sample_age_ns;
+	bool is_stale;
+};
+
+extern const struct object gpu_object;
+
+void gpu_row_fill(struct gpu_row *row, const struct wire_status_item *item);
+void gpu_row_fini(struct gpu_row *row);
+
+#endif
