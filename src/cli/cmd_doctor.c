@@ -151,6 +151,9 @@ static void check_daemon(struct doctor *d)
 			d->info.state_dir);
 	if (d->info.trouble[0] && d->info.nvml_ok)
 		report(d, VERDICT_FAIL, "daemon", log, "%s", d->info.trouble);
+	if (d->info.claim[0])
+		report(d, VERDICT_WARN, "claim",
+		       "end that program, or let it use the system's socket", "%s", d->info.claim);
 	if (!d->info.nvml_ok)
 		report(d, VERDICT_FAIL, "nvml",
 		       "run nvidia-smi: if it fails or hangs too, repair the driver first; "

@@ -273,7 +273,7 @@ static int add_gpu(struct gpus *g, const struct sampler_gpu *seen)
 
 	if (!seen->total_bytes || g->n == LEDGER_MAX_GPUS)
 		return -ENODATA;
-	if (!d->is_simulated && instance_claim_gpu(&d->instance, seen->uuid.bytes, &err) < 0) {
+	if (!d->is_simulated && claims_gpu(&d->instance.claims, seen->uuid.bytes, &err) < 0) {
 		if (err.code == -EBUSY) {
 			log_error("%s", err.text);
 			(void)sd_event_exit(d->event, -EBUSY);
@@ -281,6 +281,8 @@ static int add_gpu(struct gpus *g, const struct sampler_gpu *seen)
 		}
 		log_warn("%s, ignoring", err.text);
 	}
+	if (d->instance.claims.note[0])
+		log_warn("%s", d->instance.claims.note);
 	memcpy(spec.uuid, seen->uuid.bytes, sizeof(spec.uuid));
 	spec.context_bytes = store_context_bytes(d->store, &seen->uuid, g->driver_version);
 	number = ledger_gpu_add(d->ledger, &spec);

@@ -13,8 +13,8 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/fmt.h"
 #include "base/str.h"
+#include "gpu/proc.h"
 
 #define INSTANCE_BACKLOG 1024
 
@@ -116,6 +116,7 @@ int instance_init(struct instance *in, const char *socket_path, const char *stat
 
 	*in = (struct instance){ .state_lock = -1, .socket_lock = -1, .sim_lock = -1 };
 	in->is_system = !is_user && geteuid() == 0;
+	claims_init(&in->claims, CLAIM_FOLDER, PROC_ROOT, geteuid());
 	r = decide_paths(in, socket_path, state, err);
 	/* a folder that the caller named may be shared, /tmp for instance; a user's own may not */
 	if (r == 0)
@@ -190,33 +191,6 @@ int instance_listen(struct instance *in, struct err *err)
 	return TAKE_FD(fd);
 }
 
-int instance_claim_gpu(struct instance *in, const uint8_t uuid[16], struct err *err)
-{
-	AUTO_FD int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct fmt_buf text;
-	socklen_t len;
-
-	if (fd < 0)
-		return err_set(err, -errno, "cannot make a socket: %s", strerror(errno));
-	/* an abstract name: machine-wide, no file, no permissions, gone with the process */
-	(void)str_print(address.sun_path + 1, sizeof(address.sun_path) - 1, "allotd-%s",
-			fmt_uuid(&text, "GPU-", uuid));
-	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-			  strlen(address.sun_path + 1));
-	if (bind(fd, (const struct sockaddr *)&address, len) < 0) {
-		if (errno != EADDRINUSE)
-			return err_set(err, -errno, "cannot claim %s: %s", text.s, strerror(errno));
-		return err_set(err, -EBUSY,
-			       "another allotd of this machine already shares out %s: use its "
-			       "socket, or run allotd as a system service for everybody",
-			       text.s);
-	}
-	if (in->n_gpu_locks < WIRE_MAX_GPUS)
-		in->gpu_locks[in->n_gpu_locks++] = TAKE_FD(fd);
-	return 0;
-}
-
 int instance_claim_sim(struct instance *in, const char *dir, struct err *err)
 {
 	char path[PATHS_MAX + 16];
@@ -231,9 +205,7 @@ void instance_fini(struct instance *in)
 {
 	if (in->is_bound)
 		(void)unlink(in->socket); /* a leftover is found dead by the next one */
-	for (unsigned i = 0; i < in->n_gpu_locks; i++)
-		close(in->gpu_locks[i]);
-	in->n_gpu_locks = 0;
+	claims_fini(&in->claims);
 	if (in->sim_lock >= 0)
 		close(in->sim_lock);
 	if (in->socket_lock >= 0)

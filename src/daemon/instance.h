@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/paths.h"
-#include "wire/wire.h"
+#include "daemon/claim.h"
 
 struct err;
 
@@ -24,9 +24,8 @@ struct instance {
 	char runtime_dir[PATHS_MAX]; /* the socket's folder */
 	int state_lock;
 	int socket_lock;
-	int sim_lock; /* of the folder of the simulated devices */
-	int gpu_locks[WIRE_MAX_GPUS];
-	unsigned n_gpu_locks;
+	int sim_lock;         /* of the folder of the simulated devices */
+	struct claims claims; /* of the machine's GPUs */
 };
 
 /**
@@ -44,13 +43,7 @@ int instance_init(struct instance *in, const char *socket, const char *state, bo
 int instance_listen(struct instance *in, struct err *err);
 
 /**
- * instance_claim_gpu - be the only allotd of this machine that decides over @uuid
- * Returns 0; -EBUSY when another one does.
- */
-int instance_claim_gpu(struct instance *in, const uint8_t uuid[16], struct err *err);
-
-/**
- * instance_claim_sim - the same for the simulated devices in the folder @dir
+ * instance_claim_sim - be the only allotd for the simulated devices in the folder @dir
  * Returns 0; -EBUSY when another one does; -errno.
  */
 int instance_claim_sim(struct instance *in, const char *dir, struct err *err);

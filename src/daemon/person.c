@@ -271,6 +271,7 @@ void person_daemon(struct daemon *d, struct peer *peer, const struct wire_messag
 	(void)str_copy(m.socket, sizeof(m.socket), d->instance.socket);
 	(void)str_print(m.trouble, sizeof(m.trouble), "%s%s%s", nvml,
 			nvml[0] && store[0] ? "; " : "", store);
+	(void)str_copy(m.claim, sizeof(m.claim), d->instance.claims.note);
 	peer_send(peer, WIRE_DAEMON_INFO, msg->request_id, &m);
 }
 

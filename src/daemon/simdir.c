@@ -140,6 +140,7 @@ int simdir_make(struct instance *in, const char *profile, char *ret_dir, size_t 
 {
 	const char *runtime_dir = in->runtime_dir;
 	char from[PATHS_MAX];
+	struct stat st;
 	int r = find_profile(profile ? profile : SIMDIR_DEFAULT, from, sizeof(from), err);
 
 	if (r < 0)
@@ -149,6 +150,12 @@ int simdir_make(struct instance *in, const char *profile, char *ret_dir, size_t 
 	if (mkdir(ret_dir, 0755) < 0 && errno != EEXIST)
 		return err_set(err, -errno, "cannot make folder '%s': %s", ret_dir,
 			       strerror(errno));
+	/* in a shared folder anybody may have made it before us, to hold its lock */
+	if (lstat(ret_dir, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+		return err_set(err, -EPERM,
+			       "'%s' is not our folder: remove it, or name another "
+			       "--socket",
+			       ret_dir);
 	r = instance_claim_sim(in, ret_dir, err);
 	if (r == 0)
 		r = put_link(ret_dir, "libcuda.so.1", cuda_places, err);

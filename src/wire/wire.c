@@ -45,6 +45,8 @@ static const struct wire_string wire_strings[] = {
 	STRING(DAEMON_INFO, daemon_info, state_dir),
 	STRING(DAEMON_INFO, daemon_info, socket),
 	STRING(DAEMON_INFO, daemon_info, trouble),
+	STRING(DAEMON_INFO, daemon_info, claim),
+	STRING(DAEMON_INFO, daemon_info, cgroups),
 };
 
 const char *wire_name(unsigned type)

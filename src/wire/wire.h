@@ -398,6 +398,10 @@ struct wire_daemon_info {
 	char state_dir[WIRE_PATH_MAX];
 	char socket[WIRE_PATH_MAX];
 	char trouble[WIRE_TEXT_MAX]; /* "" when all is well */
+	char claim[WIRE_TEXT_MAX];   /* "" or who else says that a GPU is his */
+	uint32_t has_cgroups;        /* do jobs get a cgroup of their own? */
+	uint32_t pad;
+	char cgroups[WIRE_TEXT_MAX]; /* by whom, or why not */
 };
 
 /* ---- bytes in, structs out ---- */
@@ -446,6 +450,6 @@ WIRE_CHECK(waiting, 32 + 512);
 WIRE_CHECK(admitted, 48 + 64 + 256);
 WIRE_CHECK(ps_item, 112 + 64 + 256 + 512);
 WIRE_CHECK(status_item, 144 + 512 + 16 + 64 - 8);
-WIRE_CHECK(daemon_info, 40 + 32 + 80 + 3 * 1024 + 512);
+WIRE_CHECK(daemon_info, 40 + 32 + 80 + 3 * 1024 + 512 + 512 + 8 + 512);
 
 #endif

@@ -70,9 +70,9 @@ LAYOUTS = [
     message("SET", 54, "Q32s128s", "job_id key value"),
     message("CANCEL", 55, "QII", "job_id signal _"),
     message("DAEMON", 56, "II", "flags _"),
-    message("DAEMON_INFO", 57, "iIIIIIIIQ32s80s1024s1024s1024s512s",
+    message("DAEMON_INFO", 57, "iIIIIIIIQ32s80s1024s1024s1024s512s512sII512s",
             "pid uid system simulated n_gpus n_jobs n_clients nvml_ok uptime_ns version "
-            "driver_version driver_dir state_dir socket trouble"),
+            "driver_version driver_dir state_dir socket trouble claim has_cgroups _ cgroups"),
 ]
 BY_NAME = {m[0]: m for m in LAYOUTS}
 BY_NUMBER = {m[1]: m for m in LAYOUTS}
