@@ -169,7 +169,7 @@ static void load(void)
 	ssize_t n;
 	int r = sim_faults_parse(env ? env : "", &err);
 
-	if (!r && *faults_path) {
+	if (!r && *faults_path && faults_stat.st_ino) {
 		n = fd_read_file(AT_FDCWD, faults_path, text, sizeof(text));
 		if (n > 0)
 			r = parse_text(text, &err);
@@ -187,8 +187,7 @@ static void reload_if_changed(void)
 
 	if (!*faults_path)
 		return;
-	if (stat(faults_path, &now))
-		memset(&now, 0, sizeof(now));
+	(void)sim_state_order(faults_path, &now); /* gone, or not its owner's: as an empty one */
 	if (now.st_ino == faults_stat.st_ino && now.st_size == faults_stat.st_size &&
 	    now.st_mtim.tv_sec == faults_stat.st_mtim.tv_sec &&
 	    now.st_mtim.tv_nsec == faults_stat.st_mtim.tv_nsec)
@@ -204,7 +203,7 @@ bool sim_faults_init(void)
 	if (!sim_state_dir((const void *)sim_faults_init, dir, sizeof(dir), NULL)) {
 		/* cannot be cut: the folder's name is shorter than the path's room */
 		str_print(faults_path, sizeof(faults_path), "%s/faults", dir);
-		if (stat(faults_path, &faults_stat))
+		if (!sim_state_order(faults_path, &faults_stat))
 			*faults_path = '\0';
 	}
 	load();

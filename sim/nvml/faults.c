@@ -45,7 +45,8 @@ static void refresh(void)
 		blanks(faults.text);
 		return;
 	}
-	if (!str_print(path, sizeof(path), "%s/nvml-faults", sim_nvml.dir) || stat(path, &st) < 0) {
+	if (!str_print(path, sizeof(path), "%s/nvml-faults", sim_nvml.dir) ||
+	    !sim_state_order(path, &st)) {
 		faults.text[0] = '\0';
 		faults.seen_size = -1;
 		return;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -41,6 +42,26 @@ static bool is_sim_folder(const char *dir)
 
 	return str_print(profile, sizeof(profile), "%s/profile.conf", dir) &&
 	       !access(profile, R_OK) && !access(dir, W_OK | X_OK);
+}
+
+bool sim_state_order(const char *path, struct stat *ret)
+{
+	char dir[PATH_SIZE];
+	struct stat folder;
+	char *slash;
+
+	memset(ret, 0, sizeof(*ret));
+	if (!str_copy(dir, sizeof(dir), path))
+		return false;
+	slash = strrchr(dir, '/');
+	if (!slash)
+		return false;
+	*slash = '\0';
+	if (!stat(dir, &folder) && !lstat(path, ret) && S_ISREG(ret->st_mode) &&
+	    ret->st_uid == folder.st_uid)
+		return true;
+	memset(ret, 0, sizeof(*ret));
+	return false;
 }
 
 int sim_state_dir(const void *self, char *ret, size_t size, struct err *err)

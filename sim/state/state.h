@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "sim/state/profile.h"
@@ -96,6 +97,15 @@ struct sim_proc {
  * missing.
  */
 int sim_state_dir(const void *self, char *ret, size_t size, struct err *err);
+
+/**
+ * sim_state_order - look at a file that gives orders to the simulator
+ * @path: in its folder, which others may write to as well (a service's, as real devices are all's)
+ *
+ * Only what the folder's owner put there counts, and no link.  Returns false, with @ret zeroed, for
+ * anything else.
+ */
+bool sim_state_order(const char *path, struct stat *ret);
 
 /**
  * sim_state_open - map the state in @dir, made from DIR/profile.conf (or the H200) when missing

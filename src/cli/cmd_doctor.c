@@ -105,6 +105,9 @@ static void report(struct doctor *d, enum verdict v, const char *check, const ch
 		d->failed = d->failed || printer_add(&d->printer, &c) < 0;
 }
 
+/* the same words without the hint at ourselves */
+static const char no_answer[] = "allotd does not answer: is it stopped?";
+
 static void check_daemon(struct doctor *d)
 {
 	struct wire_daemon ask = { 0 };
@@ -127,7 +130,7 @@ static void check_daemon(struct doctor *d)
 		       r == -EACCES || r == -EPERM
 			       ? "join the group 'allot', or ask the machine's owner"
 			       : "restart allotd (jobs go on meanwhile)",
-		       "%s", err.text);
+		       "%s", r == -ETIMEDOUT ? no_answer : err.text);
 		return;
 	}
 	client_init(&c, r);
@@ -136,7 +139,7 @@ static void check_daemon(struct doctor *d)
 	client_fini(&c);
 	if (r < 0) {
 		report(d, VERDICT_FAIL, "daemon", "restart allotd (jobs go on meanwhile)", "%s",
-		       err.text);
+		       r == -ETIMEDOUT ? no_answer : err.text);
 		return;
 	}
 	d->has_daemon = true;

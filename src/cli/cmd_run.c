@@ -253,7 +253,7 @@ struct waiter {
 static int await_admission(struct waiter *w, struct client *c, struct wire_admitted *ret)
 {
 	struct wire_run m = *w->request;
-	bool is_told = false;
+	bool is_told = false, is_odd = false;
 	struct err err = { 0 };
 	int r;
 
@@ -262,9 +262,17 @@ static int await_admission(struct waiter *w, struct client *c, struct wire_admit
 	r = client_ask(c, WIRE_RUN, &m, &err);
 	while (r >= 0) {
 		/* a daemon that only comes up again may take its time, not longer */
-		r = client_answer(c, is_told ? STILL_WAITING_NS : FIRST_ANSWER_NS, &err);
+		r = client_answer(c,
+				  is_told  ? STILL_WAITING_NS
+				  : is_odd ? FIRST_ANSWER_NS - CLIENT_ANSWER_NS
+					   : CLIENT_ANSWER_NS,
+				  &err);
 		packet_close_fds(&c->in);
-		if (r == -ETIMEDOUT && is_told) {
+		if (r == -ETIMEDOUT && !is_told && !is_odd && m.admit_wait_ns > 0) {
+			complain("run", "allotd does not answer yet, waiting for it");
+			is_odd = true;
+			r = 0;
+		} else if (r == -ETIMEDOUT && is_told) {
 			struct fmt_buf b;
 
 			complain("run", "still waiting (%s)",

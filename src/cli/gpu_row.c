@@ -31,6 +31,7 @@ static const struct field fields[] = {
 	{ F(JSON, jobs, "jobs"), .title = "Jobs" },
 	{ F(U32, it.waiting, "waiting"), .title = "Waiting" },
 	{ F(BOOL, is_stale, "stale") },
+	{ F(BOOL, is_lost, "lost") },
 	{ F(SIGNED, it.vram_drift_bytes, "vram_drift_bytes"), .title = "NVML - ledger" },
 	{ F(NS, sample_age_ns, "sample_age_s"), .title = "Sampled before" },
 };
@@ -48,6 +49,7 @@ void gpu_row_fill(struct gpu_row *row, const struct wire_status_item *item)
 	str_printable(row->it.pci_bus_id);
 	name_gpu(&item->gpu, row->gpu, sizeof(row->gpu));
 	row->is_stale = (item->flags & (WIRE_STATUS_STALE | WIRE_STATUS_LOST)) != 0;
+	row->is_lost = (item->flags & WIRE_STATUS_LOST) != 0;
 	(void)str_copy(row->state, sizeof(row->state),
 		       item->flags & WIRE_STATUS_LOST    ? "lost"
 		       : item->flags & WIRE_STATUS_STALE ? "NVML does not answer"

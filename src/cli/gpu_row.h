@@ -13,6 +13,7 @@ struct gpu_row {
 	json_t *jobs; /* of the row; gpu_row_fini */
 	uint64_t sample_age_ns;
 	bool is_stale;
+	bool is_lost;
 };
 
 extern const struct object gpu_object;

@@ -7,8 +7,7 @@
 #include "cli/cmd.h"
 #include "client/client.h"
 
-/* each verb answers within two seconds, also when allotd does not */
-#define SESSION_TIMEOUT_NS (1600000000ull)
+#define SESSION_TIMEOUT_NS CLIENT_ANSWER_NS
 
 /** session_open - connect to the daemon; 0, or the exit status after a line on stderr */
 int session_open(const char *verb, const struct common *common, struct client *ret);

@@ -26,11 +26,19 @@ int client_ask(struct client *c, unsigned type, const void *payload, struct err 
 {
 	int r = packet_send(c->sock, type, ++c->next_id, payload, -1);
 
-	if (r == -EAGAIN)
-		return err_set(err, -ETIMEDOUT, "allotd does not answer: look at 'allot doctor'");
+	if (r == -ETIMEDOUT)
+		return err_set(err, r, "allotd does not answer: look at 'allot doctor'");
 	if (r < 0)
 		return err_set(err, r, "allotd is gone (%s)", strerror(-r));
 	return 0;
+}
+
+int client_other_version(const struct packet *in, struct err *err)
+{
+	return err_set(err, -EPROTONOSUPPORT,
+		       "allotd speaks protocol %u, this allot %s protocol %d: install the same "
+		       "version of both and restart allotd (jobs go on meanwhile)",
+		       in->msg.version, ALLOT_VERSION, WIRE_VERSION);
 }
 
 int client_answer(struct client *c, uint64_t timeout_ns, struct err *err)
@@ -47,10 +55,7 @@ int client_answer(struct client *c, uint64_t timeout_ns, struct err *err)
 	case -EPIPE:
 		return err_set(err, -ECONNRESET, "allotd closed the connection");
 	case -EPROTONOSUPPORT:
-		return err_prefix(err, r,
-				  "allot %s and allotd are of different versions, "
-				  "install the same",
-				  ALLOT_VERSION);
+		return client_other_version(&c->in, err);
 	case -EBADMSG:
 		return r;
 	default:

@@ -10,9 +10,12 @@
 
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "client/packet.h"
 
 struct err;
+
+#define CLIENT_ANSWER_NS (1600 * NS_PER_MS) /* a person hears within two seconds what is wrong */
 
 struct client {
 	int sock;
@@ -52,6 +55,9 @@ int client_call(struct client *c, unsigned type, const void *payload, unsigned a
 int client_list(struct client *c, unsigned type, const void *payload, unsigned item_type,
 		int (*each)(const void *item, void *arg), void *arg, uint64_t timeout_ns,
 		struct err *err);
+
+/** client_other_version - what to say when packet_recv answered -EPROTONOSUPPORT; returns that */
+int client_other_version(const struct packet *in, struct err *err);
 
 /** client_exit_code - the exit status of design/interface.md for a failed call */
 int client_exit_code(const struct client *c, int r);

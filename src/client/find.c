@@ -66,7 +66,7 @@ static int check_owner(const struct client_place *place, int fd, struct err *err
 
 int client_connect_place(const struct client_place *place, struct err *err)
 {
-	return client_connect_within(place, PACKET_FOREVER, err);
+	return client_connect_within(place, PACKET_CONNECT_NS, err);
 }
 
 int client_connect_within(const struct client_place *place, uint64_t timeout_ns, struct err *err)

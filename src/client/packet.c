@@ -66,7 +66,9 @@ int packet_send(int sock, unsigned type, uint32_t request_id, const void *payloa
 	do
 		n = sendmsg(sock, &mh, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
+	if (n < 0)
+		return errno == EAGAIN ? -ETIMEDOUT : -errno;
+	return 0;
 }
 
 static int wait_readable(int sock, uint64_t timeout_ns)
@@ -156,13 +158,10 @@ void packet_close_fds(struct packet *p)
 	p->n_fds = 0;
 }
 
-int packet_connect(const char *path)
+int packet_connect_within(const char *path, uint64_t limit_ns)
 {
-	return packet_connect_within(path, PACKET_FOREVER);
-}
-
-int packet_connect_within(const char *path, uint64_t timeout_ns)
-{
+	const struct timeval limit = { .tv_sec = (time_t)(limit_ns / NS_PER_S),
+				       .tv_usec = (suseconds_t)(limit_ns % NS_PER_S / NS_PER_US) };
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	AUTO_FD int fd = -1;
 
@@ -174,19 +173,15 @@ int packet_connect_within(const char *path, uint64_t timeout_ns)
 	fd = above_standard(fd);
 	if (fd < 0)
 		return fd;
-	/* connect waits while the queue of those not yet accepted is full; so does a send */
-	if (timeout_ns != PACKET_FOREVER) {
-		const struct timeval limit = { .tv_sec = (time_t)(timeout_ns / NS_PER_S),
-					       .tv_usec = (suseconds_t)(timeout_ns % NS_PER_S /
-									NS_PER_US) };
-
-		(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	}
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)); /* else it waits */
 	while (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
-		if (errno == EAGAIN)
-			return -ETIMEDOUT;
 		if (errno != EINTR)
-			return -errno;
+			return errno == EAGAIN ? -ETIMEDOUT : -errno;
 	}
 	return TAKE_FD(fd);
+}
+
+int packet_connect(const char *path)
+{
+	return packet_connect_within(path, PACKET_CONNECT_NS);
 }

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "wire/wire.h"
 
 #define PACKET_MAX_FDS 4
@@ -25,7 +26,8 @@ struct packet {
 /**
  * packet_send - encode and send one message
  * @fd: a descriptor to pass along, or -1
- * Returns 0; -EPIPE/-ECONNRESET when the peer is gone; -errno.
+ * Returns 0; -EPIPE/-ECONNRESET when the peer is gone; -ETIMEDOUT when it takes nothing for as
+ * long as the socket waits (packet_connect); -errno.
  */
 int packet_send(int sock, unsigned type, uint32_t request_id, const void *payload, int fd);
 
@@ -40,13 +42,20 @@ int packet_recv(int sock, uint64_t timeout_ns, struct packet *ret, struct err *e
 /** packet_close_fds - close what came with a message and was not taken (set to -1) */
 void packet_close_fds(struct packet *p);
 
+#define PACKET_CONNECT_NS (1600 * NS_PER_MS) /* and as long for a packet that is not taken */
+
 /**
  * packet_connect - a close-on-exec SEQPACKET connection to @path
- * Returns the socket; -ENOENT/-ECONNREFUSED: nobody there; -EACCES: not ours to open; -errno.
+ *
+ * Never blocks for long: an allotd that is stopped has room for a thousand callers, and whoever
+ * comes after them would wait for ever.  The limit stays on the socket, for packet_send.
+ *
+ * Returns the socket; -ENOENT/-ECONNREFUSED: nobody there; -EACCES: not ours to open; -ETIMEDOUT:
+ * somebody is there and does not answer; -errno.
  */
 int packet_connect(const char *path);
 
-/** packet_connect_within - the same; -ETIMEDOUT when nobody accepts for so long */
-int packet_connect_within(const char *path, uint64_t timeout_ns);
+/** packet_connect_within - the same with a limit of one's own, for connecting and sending */
+int packet_connect_within(const char *path, uint64_t limit_ns);
 
 #endif

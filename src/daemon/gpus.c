@@ -316,6 +316,22 @@ void gpus_remember(struct gpus *g)
 			 g->n);
 }
 
+struct recalled {
+	const struct wire_uuid *uuid;
+	struct sampler_gpu gpu;
+	bool is_found;
+};
+
+static void recall_one(const struct sampler_gpu *gpu, void *context)
+{
+	struct recalled *wanted = context;
+
+	if (memcmp(&gpu->uuid, wanted->uuid, sizeof(gpu->uuid)) != 0)
+		return;
+	wanted->gpu = *gpu;
+	wanted->is_found = true;
+}
+
 static bool readings_reserve(struct gpus *g, unsigned n)
 {
 	struct ledger_reading *grown;
@@ -383,6 +399,20 @@ static void set_lost(struct gpus *g, unsigned number, bool is_lost)
 	log_warn("GPU %u %s", gpu->last.index, is_lost ? "is lost" : "is back");
 	gpu->is_lost = is_lost;
 	ledger_gpu_lost(g->daemon->ledger, number, is_lost, clock_now_ns());
+}
+
+int gpus_recall(struct gpus *g, const struct wire_uuid *uuid)
+{
+	struct recalled wanted = { .uuid = uuid };
+	struct daemon *d = g->daemon;
+	int number;
+
+	if (store_each_gpu(d->store, d->driver_dir, recall_one, &wanted) < 0 || !wanted.is_found)
+		return -ENOENT;
+	number = add_gpu(g, &wanted.gpu);
+	if (number >= 0)
+		set_lost(g, (unsigned)number, true);
+	return number;
 }
 
 static uint64_t mix(uint64_t digest, uint64_t v)

@@ -75,6 +75,14 @@ const char *gpus_driver_version(const struct gpus *g);
 /** gpus_remember - NVML does not answer: take the GPUs that were there before, without figures */
 void gpus_remember(struct gpus *g);
 
+/**
+ * gpus_recall - a GPU of before that NVML does not show now, for a job that still has it
+ *
+ * It counts as lost until NVML shows it again.  Returns its number; -ENOENT when it was never seen
+ * under this driver.
+ */
+int gpus_recall(struct gpus *g, const struct wire_uuid *uuid);
+
 /** gpus_is_known - has a first sample come, or failed? */
 bool gpus_is_known(const struct gpus *g);
 

@@ -191,6 +191,8 @@ int jobs_restore(struct daemon *d, const struct job_spec *stored)
 	spec.n_listed = stored->n_gpus;
 	for (unsigned i = 0; i < stored->n_gpus; i++) {
 		r = gpus_find(d->gpus, &stored->gpus[i]);
+		if (r < 0) /* it fell off the bus, or the driver does not show it yet */
+			r = gpus_recall(d->gpus, &stored->gpus[i]);
 		if (r < 0)
 			goto fail;
 		spec.listed[i] = (unsigned)r;

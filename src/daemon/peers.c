@@ -287,14 +287,19 @@ static unsigned take_fds(struct msghdr *msg, int fds[PEER_FDS_MAX])
 	return n;
 }
 
-static void peer_speak_up(struct peer *peer, uint32_t request_id, const struct err *err)
+static void peer_speak_up(struct peer *peer, const struct wire_message *msg, const struct err *err)
 {
 	if (may_complain(peer->peers))
 		log_warn("pid %d (uid %u) sent no message of ours: %s: disconnected", peer->pid,
 			 peer->uid, err->text);
-	peer_refuse(peer, request_id,
-		    err->code == -EPROTONOSUPPORT ? WIRE_CODE_NOT_SUPPORTED : WIRE_CODE_USAGE, "%s",
-		    err->text);
+	if (err->code == -EPROTONOSUPPORT)
+		peer_refuse(peer, msg->request_id, WIRE_CODE_NOT_SUPPORTED,
+			    "this is allotd %s, which speaks protocol %d; you speak protocol %u: "
+			    "install the same version on both sides, and restart %s",
+			    ALLOT_VERSION, WIRE_VERSION, msg->version,
+			    msg->version > WIRE_VERSION ? "allotd" : "the program");
+	else
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE, "%s", err->text);
 	peer_end(peer);
 }
 
@@ -333,7 +338,7 @@ static bool peer_receive(struct peer *peer)
 	else
 		(void)wire_decode(peers->in, (size_t)n, &msg, &err); /* err tells */
 	if (err.code < 0) {
-		peer_speak_up(peer, msg.request_id, &err);
+		peer_speak_up(peer, &msg, &err);
 		goes_on = false;
 	} else {
 		peers->ops->message(peers->context, peer, &msg, fds, n_fds);

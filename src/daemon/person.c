@@ -236,15 +236,34 @@ static void fill_status(struct daemon *d, unsigned number, uint64_t now_ns,
 	list_jobs_of_gpu(d, number, m);
 }
 
+/* of those not told yet the first in PCI order; one that came back late stands last in the books */
+static unsigned next_by_index(const struct gpus *g, const bool is_told[LEDGER_MAX_GPUS])
+{
+	unsigned next = 0;
+	bool is_found = false;
+
+	for (unsigned i = 0; i < gpus_count(g); i++) {
+		if (is_told[i] ||
+		    (is_found && gpus_at(g, i)->last.index >= gpus_at(g, next)->last.index))
+			continue;
+		next = i;
+		is_found = true;
+	}
+	return next;
+}
+
 void person_status(struct daemon *d, struct peer *peer, const struct wire_message *msg)
 {
 	struct wire_end end = { .count = gpus_count(d->gpus) };
 	uint64_t now = clock_now_ns();
+	bool is_told[LEDGER_MAX_GPUS] = { false };
 
 	for (unsigned i = 0; i < end.count; i++) {
 		struct wire_status_item m = { 0 };
+		unsigned next = next_by_index(d->gpus, is_told);
 
-		fill_status(d, i, now, &m);
+		is_told[next] = true;
+		fill_status(d, next, now, &m);
 		peer_send(peer, WIRE_STATUS_ITEM, msg->request_id, &m);
 	}
 	peer_send(peer, WIRE_END, msg->request_id, &end);

@@ -136,13 +136,11 @@ static bool all_are_back(const struct daemon *d)
 	return true;
 }
 
-static void end_restart(struct daemon *d)
+/* those that came meanwhile are not put off again: the caller sees to that */
+static void hear_put_off(struct daemon *d, struct restart *r)
 {
-	struct restart *r = d->restart;
 	struct put_off *po, *tmp;
-	struct job *job, *next;
 
-	d->restart = NULL; /* from here on nothing is put off */
 	list_for_each_safe (po, tmp, &r->put_off, node) {
 		struct wire_message msg = { .type = po->type,
 					    .request_id = po->request_id,
@@ -154,6 +152,15 @@ static void end_restart(struct daemon *d)
 		server_dispatch(d, peer, &msg, NULL, 0);
 		free(po);
 	}
+}
+
+static void end_restart(struct daemon *d)
+{
+	struct restart *r = d->restart;
+	struct job *job, *next;
+
+	d->restart = NULL; /* from here on nothing is put off */
+	hear_put_off(d, r);
 	/* jobs of which nothing is left */
 	list_for_each_safe (job, next, &d->registry.jobs, node) {
 		if (job->is_restored && !job->is_resumed && !job->is_keeper_dead)
@@ -179,6 +186,8 @@ void restart_look(struct daemon *d, uint64_t now_ns)
 		restore(d, now_ns);
 		r->step = STEP_KEEPERS;
 	}
+	if (r->step == STEP_NO_GPU && !sampler_is_opening(d->sampler))
+		hear_put_off(d, r); /* there is no driver: they are told */
 	if (r->step == STEP_KEEPERS && (!r->n_restored || now_ns >= r->end_ns || all_are_back(d)))
 		end_restart(d);
 }
@@ -192,7 +201,10 @@ bool restart_put_off(struct daemon *d, struct peer *peer, const struct wire_mess
 {
 	struct put_off *po;
 
-	if (!d->restart || d->restart->step != STEP_KEEPERS ||
+	bool is_opening =
+		d->restart && d->restart->step == STEP_NO_GPU && sampler_is_opening(d->sampler);
+
+	if (!d->restart || (d->restart->step != STEP_KEEPERS && !is_opening) ||
 	    (msg->type != WIRE_RUN && msg->type != WIRE_NEED))
 		return false;
 	po = calloc(1, sizeof(*po));

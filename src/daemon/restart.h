@@ -5,7 +5,8 @@
 /*
  * From a stored state back to the figures of before.
  *
- *   1. the first sample tells which GPUs there are; until then nobody is accepted
+ *   1. the first sample tells which GPUs there are; until then nobody is accepted.  A driver that
+ *      takes its time is not waited for in silence: people are served, RUN waits for its cards
  *   2. the stored jobs are restored: what they were promised is theirs again
  *   3. keepers come back (RESUME) with the credit pages of their processes; shims come back with
  *      theirs at their next question; a second sample charges whatever NVML shows below a keeper

@@ -22,7 +22,9 @@
 #include "base/size.h"
 #include "base/str.h"
 
-#define SAMPLER_DEADLINE_NS    (2 * NS_PER_S)
+#define SAMPLER_LATE_NS        (1500 * NS_PER_MS) /* then people are told */
+#define SAMPLER_DEADLINE_NS    (2 * NS_PER_S)     /* and then the child is given up */
+#define SAMPLER_OPENING_NS     (30 * NS_PER_S)    /* its first answer: many cards take a while */
 #define SAMPLER_PAUSE_FIRST_NS (250 * NS_PER_MS)
 #define SAMPLER_PAUSE_LAST_NS  (30 * NS_PER_S)
 #define SAMPLER_MAX_ZOMBIES    4
@@ -52,6 +54,8 @@ struct sampler {
 	sd_event_source *io;
 	sd_event_source *deadline;
 	bool is_asking;
+	bool is_late;   /* the deadline that comes next is the last one */
+	bool is_opened; /* this child has answered once */
 	uint64_t sequence;
 	uint64_t pause_ns; /* grows with every failure */
 	uint64_t free_at_ns;
@@ -62,6 +66,8 @@ struct sampler {
 	unsigned n_procs, room;
 	bool has_gpu;
 };
+
+static const char no_answer[] = "NVML does not answer";
 
 static struct child *child_free(struct child *c)
 {
@@ -74,14 +80,19 @@ static struct child *child_free(struct child *c)
 	return NULL;
 }
 
+static void set_trouble(struct sampler *s, const char *why)
+{
+	if (strcmp(s->trouble, why) != 0)
+		log_warn("%s; NVML's figures are stale until it answers again", why);
+	(void)str_copy(s->trouble, sizeof(s->trouble), why);
+}
+
 /* the question ends without an answer; the next one after a pause */
 static void fail(struct sampler *s, const char *why)
 {
 	bool was_asking = s->is_asking;
 
-	if (strcmp(s->trouble, why) != 0)
-		log_warn("%s; NVML's figures are stale until it answers again", why);
-	(void)str_copy(s->trouble, sizeof(s->trouble), why);
+	set_trouble(s, why);
 	s->is_asking = false;
 	s->has_gpu = false;
 	s->pause_ns = s->pause_ns ? size_min(s->pause_ns * 2, SAMPLER_PAUSE_LAST_NS)
@@ -133,13 +144,31 @@ static void abandon_child(struct sampler *s)
 	child_free(c);
 }
 
+static int set_deadline(struct sampler *s, uint64_t ns)
+{
+	int r = sd_event_source_set_time_relative(s->deadline, ns / NS_PER_US);
+
+	return r < 0 ? r : sd_event_source_set_enabled(s->deadline, SD_EVENT_ONESHOT);
+}
+
+/*
+ * Late: whoever asks is told.  The child that has still to open NVML, which takes seconds where no
+ * one else keeps many cards awake, gets more time than one that has answered before.
+ */
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct sampler *s = userdata;
 
 	(void)source, (void)usec;
+	if (!s->is_late) {
+		s->is_late = true;
+		set_trouble(s, no_answer);
+		s->ops->done(s->context, NULL);
+		return set_deadline(s, (s->is_opened ? SAMPLER_DEADLINE_NS : SAMPLER_OPENING_NS) -
+					       SAMPLER_LATE_NS);
+	}
 	abandon_child(s);
-	fail(s, "NVML does not answer");
+	fail(s, no_answer);
 	return 0;
 }
 
@@ -219,6 +248,7 @@ static void take_done(struct sampler *s, const struct sampler_done *m)
 {
 	take_gpu(s);
 	s->is_asking = false;
+	s->is_opened = true;
 	s->pause_ns = 0;
 	s->free_at_ns = 0;
 	(void)sd_event_source_set_enabled(s->deadline, SD_EVENT_OFF); /* cannot fail */
@@ -305,6 +335,7 @@ static int spawn_sampler(struct sampler *s)
 	}
 	s->child = c;
 	s->sock = TAKE_FD(ours);
+	s->is_opened = false;
 	return 0;
 }
 
@@ -347,8 +378,13 @@ int sampler_ask(struct sampler *s, uint64_t gpus)
 		return r;
 	}
 	s->is_asking = true;
-	r = sd_event_source_set_time_relative(s->deadline, SAMPLER_DEADLINE_NS / NS_PER_US);
-	return r < 0 ? r : sd_event_source_set_enabled(s->deadline, SD_EVENT_ONESHOT);
+	s->is_late = false;
+	return set_deadline(s, SAMPLER_LATE_NS);
+}
+
+bool sampler_is_opening(const struct sampler *s)
+{
+	return s->is_asking && !s->is_opened;
 }
 
 const char *sampler_trouble(const struct sampler *s)

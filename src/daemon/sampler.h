@@ -7,8 +7,10 @@
  *
  * One question at a time, with a deadline: a child that does not answer in time hangs with the
  * driver; it is killed, the figures count as stale, and a new one is started after a pause that
- * doubles.  A child that cannot be killed (in the kernel's hands) is left behind and reaped when
- * it comes to an end; there are never more than a few of those.
+ * doubles.  The first answer of a child may take longer, for the driver wakes its cards; `done`
+ * with NULL comes all the same, so that nobody waits for it in silence.  A child that cannot be
+ * killed (in the kernel's hands) is left behind and reaped when it comes to an end; there are never
+ * more than a few of those.
  *
  * Nothing here blocks.  One thread: the loop's.
  */
@@ -43,6 +45,9 @@ uint64_t sampler_free_at_ns(const struct sampler *s);
 
 /** sampler_ask - look at these GPUs; 0, -EBUSY, -errno (then `done` is not called) */
 int sampler_ask(struct sampler *s, uint64_t gpus);
+
+/** sampler_is_opening - is a child still opening NVML? (for the first time, or after a failure) */
+bool sampler_is_opening(const struct sampler *s);
 
 /** sampler_trouble - "" or why NVML does not answer */
 const char *sampler_trouble(const struct sampler *s);

@@ -23,7 +23,8 @@
 #define LINK_LAST_TRY_NS  (2 * NS_PER_S)
 #define LINK_START_NS     (5 * NS_PER_S)
 #define LINK_ANSWER_NS    (2 * NS_PER_S)
-#define LINK_SEND_US      500000
+#define LINK_SEND_NS      (500 * NS_PER_MS)
+#define LINK_OTHER_NS     (30 * NS_PER_S) /* an allotd of another version: until it is replaced */
 
 /* it is to outlive this job's tree, also when it hangs below it */
 static void note_daemon(struct link *l)
@@ -38,7 +39,7 @@ static void note_daemon(struct link *l)
 /* a stopped allotd does not read; what cannot be sent in time counts as a lost connection */
 static void set_send_limit(int sock)
 {
-	const struct timeval limit = { .tv_usec = LINK_SEND_US };
+	const struct timeval limit = { .tv_usec = LINK_SEND_NS / NS_PER_US };
 
 	(void)setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &limit,
 			 sizeof(limit)); /* blocks, at worst */
@@ -156,6 +157,22 @@ static void put_off(struct link *l)
 	l->next_try_ns = clock_now_ns() + size_min(pause, LINK_LAST_TRY_NS);
 }
 
+/*
+ * After an upgrade: this keeper was begun by another allot than the allotd that answers.  The
+ * command goes on inside its fence, which its programs keep by themselves, and allotd sees what
+ * they hold through NVML.  From time to time we look whether the right one is back.
+ */
+static void other_version(struct link *l)
+{
+	if (!l->is_other_told)
+		log_warn("allotd speaks protocol %u now, this job began with protocol %d: it runs "
+			 "on, but cannot have more GPU memory until it is started anew",
+			 l->in.msg.version, WIRE_VERSION);
+	l->is_other_told = true;
+	put_off(l);
+	l->next_try_ns = clock_now_ns() + LINK_OTHER_NS;
+}
+
 void link_read(struct link *l, uint64_t now_ns)
 {
 	while (l->sock >= 0) {
@@ -164,7 +181,11 @@ void link_read(struct link *l, uint64_t now_ns)
 
 		if (r == -ETIMEDOUT)
 			return;
-		if (r < 0)
+		if (r == -EPROTONOSUPPORT)
+			other_version(l);
+		else if (r < 0 && l->resume_end_ns) /* each time at once: not so often */
+			put_off(l);
+		else if (r < 0)
 			lost(l, now_ns);
 		else if (!handle(l))
 			put_off(l);
@@ -234,7 +255,7 @@ uint64_t link_tick(struct link *l, uint64_t now_ns)
 	if (now_ns < l->next_try_ns)
 		return l->next_try_ns;
 	was_started = l->next_try_ns == 0;
-	l->sock = packet_connect(l->socket);
+	l->sock = packet_connect_within(l->socket, LINK_SEND_NS);
 	if (l->sock < 0) {
 		if (l->may_start && !was_started)
 			begin_start(l);

@@ -35,6 +35,7 @@ struct link {
 	struct daemon_command command;
 	uint64_t next_try_ns;
 	unsigned tries;
+	bool is_other_told;        /* that allotd is of another version */
 	uint64_t resume_end_ns;    /* RESUME was sent, its answer is due then; 0: nothing is due */
 	pid_t starter;             /* the child that starts allotd; 0: none */
 	struct tree_spared daemon; /* the allotd of the last connection */

@@ -111,8 +111,11 @@ int wire_decode(const void *buf, size_t len, struct wire_message *ret, struct er
 		return err_set(err, -EBADMSG, "packet does not begin with allot's mark");
 	if (h.version != WIRE_VERSION) {
 		ret->request_id = h.request_id;
-		return err_set(err, -EPROTONOSUPPORT, "peer speaks protocol %u, this is %u",
-			       h.version, WIRE_VERSION);
+		ret->version = h.version;
+		return err_set(err, -EPROTONOSUPPORT,
+			       "the other side speaks protocol %u, this allot %s protocol %u: "
+			       "install the same version on both sides",
+			       h.version, ALLOT_VERSION, WIRE_VERSION);
 	}
 	size = wire_size(h.type);
 	if (size < 0)
@@ -129,6 +132,7 @@ int wire_decode(const void *buf, size_t len, struct wire_message *ret, struct er
 	}
 	ret->type = h.type;
 	ret->request_id = h.request_id;
+	ret->version = h.version;
 	ret->payload = payload;
 	return 0;
 }

@@ -422,6 +422,7 @@ int wire_encode(void *buf, size_t size, unsigned type, uint32_t request_id, cons
 struct wire_message {
 	unsigned type;
 	uint32_t request_id;
+	uint16_t version;    /* of the speaker */
 	const void *payload; /* within the buffer given to wire_decode; its struct is complete */
 };
 
@@ -430,8 +431,8 @@ struct wire_message {
  * @buf: aligned to 8 bytes
  *
  * Magic, version, type, length and every string's NUL are checked.  Returns 0; -EPROTONOSUPPORT
- * when the version is another one (then ret->request_id is set, nothing else), -EBADMSG
- * otherwise.
+ * when the version is another one (then ret->request_id and ret->version are set, nothing else),
+ * -EBADMSG otherwise.
  */
 int wire_decode(const void *buf, size_t len, struct wire_message *ret, struct err *err);
 
