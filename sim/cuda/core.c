@@ -77,8 +77,7 @@ static CUresult start(void)
 		result = open_state();
 	if (result)
 		return result;
-	sim_devices_init();
-	return sim.device_count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+	return sim_devices_init();
 }
 
 CUresult sim_start(void)

@@ -10,7 +10,14 @@
  */
 CUresult sim_start(void);
 
-/** sim_devices_init - fill sim.devices as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER say */
-void sim_devices_init(void);
+/**
+ * sim_devices_init - fill sim.devices as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER say
+ *
+ * SUCCESS; NO_DEVICE when they leave none; INVALID_DEVICE when they name one twice.
+ */
+CUresult sim_devices_init(void);
+
+/** sim_devices_getenv - getenv; another body in nosym/ */
+const char *sim_devices_getenv(const char *name);
 
 #endif

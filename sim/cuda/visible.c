@@ -3,7 +3,7 @@
  * Which devices this process sees, in which order. CUDA_DEVICE_ORDER sorts all devices (by speed
  * unless it says PCI_BUS_ID); CUDA_VISIBLE_DEVICES then picks: a list of indices into that order
  * and of UUIDs or unique beginnings of one. The first entry that is none of these ends the list.
- * An entry that names a device twice leaves no device at all.
+ * An empty entry is none of these. A list that names a device twice is an error.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +17,15 @@
 
 #define LIST_SIZE 4096
 
+__attribute__((weak)) const char *sim_devices_getenv(const char *name)
+{
+	return getenv(name);
+}
+
 static unsigned order_all(unsigned order[SIM_DEVICES_MAX])
 {
 	const struct sim_profile *profile = sim_state_profile(sim.state);
-	const char *by = getenv("CUDA_DEVICE_ORDER");
+	const char *by = sim_devices_getenv("CUDA_DEVICE_ORDER");
 	bool is_pci = by && !strcmp(by, "PCI_BUS_ID");
 
 	for (unsigned i = 0; i < profile->device_count; i++) {
@@ -78,33 +83,45 @@ static void add_device(unsigned index)
 	list_init(&device->contexts);
 }
 
-static void pick(char *list, const unsigned *order, unsigned count)
+/* the entry that begins at *@at, which moves to the next, or to NULL behind the last */
+static void next_entry(char **at, char **ret_entry)
+{
+	char *entry = *at, *comma = strchr(entry, ','), *end;
+
+	*at = comma ? comma + 1 : NULL;
+	if (comma)
+		*comma = '\0';
+	entry += strspn(entry, " \t");
+	for (end = entry + strlen(entry); end > entry && strchr(" \t", end[-1]); end--)
+		end[-1] = '\0';
+	*ret_entry = entry;
+}
+
+static CUresult pick(char *list, const unsigned *order, unsigned count)
 {
 	uint64_t seen = 0;
-	char *state = NULL;
 
-	if (*list == ',')
-		return;
-	for (char *word = strtok_r(list, ",", &state); word; word = strtok_r(NULL, ",", &state)) {
+	while (list) {
+		char *entry;
 		int index;
 
-		word += strspn(word, " \t");
-		word[strcspn(word, " \t")] = '\0';
-		index = find_entry(word, order, count);
+		next_entry(&list, &entry);
+		index = find_entry(entry, order, count);
 		if (index < 0)
-			return;
+			break;
 		if (seen & (uint64_t)1 << index) {
 			sim.device_count = 0;
-			return;
+			return CUDA_ERROR_INVALID_DEVICE;
 		}
 		seen |= (uint64_t)1 << index;
 		add_device((unsigned)index);
 	}
+	return sim.device_count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 
-void sim_devices_init(void)
+CUresult sim_devices_init(void)
 {
-	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	const char *visible = sim_devices_getenv("CUDA_VISIBLE_DEVICES");
 	unsigned order[SIM_DEVICES_MAX], count = order_all(order);
 	char list[LIST_SIZE];
 
@@ -112,9 +129,9 @@ void sim_devices_init(void)
 	if (!visible) {
 		for (unsigned i = 0; i < count; i++)
 			add_device(order[i]);
-		return;
+		return count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 	}
 	/* a list that is cut is longer than all devices can be named in */
 	str_copy(list, sizeof(list), visible);
-	pick(list, order, count);
+	return pick(list, order, count);
 }

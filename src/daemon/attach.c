@@ -24,6 +24,7 @@ static void fill_attached(struct daemon *d, const struct job *job, struct wire_a
 	m->job_id = job->spec.id;
 	m->n_gpus = ledger_job_slots(job->lease, numbers);
 	m->fail_policy = job->spec.fail_policy;
+	m->system_gpus = gpus_count(d->gpus);
 	m->grace_ns = DAEMON_AWAY_GRACE_NS;
 	(void)str_copy(m->driver_dir, sizeof(m->driver_dir), d->driver_dir);
 	(void)str_copy(m->job_name, sizeof(m->job_name), job->spec.name);

@@ -5,6 +5,7 @@
 
 #include "abi/cuda_names.h"
 #include "shim/procaddr.h"
+#include "shim/visible.h"
 
 /*
  * What liballot-cuda.so answers where the driver cannot.
@@ -52,6 +53,12 @@ static const char *symbol_name(unsigned slot)
 	return cuda_symbols[slot].name;
 }
 
+static void loaded(void)
+{
+	procaddr_loaded();
+	visible_redirect();
+}
+
 const struct entry_lib entry_lib = {
 	.soname = "libcuda.so.1",
 	.count = CU_SYM_COUNT,
@@ -59,5 +66,5 @@ const struct entry_lib entry_lib = {
 	.name = symbol_name,
 	.missing = (void *)not_supported,
 	.no_driver = no_driver,
-	.loaded = procaddr_loaded,
+	.loaded = loaded,
 };

@@ -4,7 +4,8 @@
  *
  * cuInit attaches (the driver's folder comes from allotd) but takes no memory: many tools call it
  * and never use a GPU.  Without an allotd, and unless the job is to run open, it fails with
- * CUDA_ERROR_SYSTEM_NOT_READY, and may be tried again.
+ * CUDA_ERROR_SYSTEM_NOT_READY, and may be tried again.  In it the driver learns which GPUs there
+ * are: those of the lease (visible.h).
  *
  * The views: total is the job's limit, free what is left of it; without a limit a ceiling fixed at
  * the job's first question.  The driver is asked first, so errors and NULL arguments are its own,
@@ -16,6 +17,7 @@
 #include "shim/guard.h"
 #include "shim/hooks.h"
 #include "shim/real.h"
+#include "shim/visible.h"
 
 CUresult cuInit(unsigned int Flags)
 {
@@ -25,6 +27,8 @@ CUresult cuInit(unsigned int Flags)
 		return real_cuInit(Flags);
 	if (attach_ensure() == 0 || attach_is_open())
 		rc = real_cuInit(Flags);
+	if (rc == CUDA_SUCCESS)
+		visible_check();
 	guard_leave();
 	return rc;
 }

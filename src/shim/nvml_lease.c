@@ -71,12 +71,20 @@ static enum nvml_lease away(int error)
 	return NVML_LEASE_UNKNOWN;
 }
 
+static int slot_of(const struct wire_attached *lease, const uint8_t uuid[16])
+{
+	for (uint32_t i = 0; i < lease->n_gpus; i++)
+		if (memcmp(lease->gpus[i].uuid.bytes, uuid, 16) == 0)
+			return (int)i;
+	return -ENODEV;
+}
+
 /* The slot of @device in the lease. */
 static enum nvml_lease find_slot(nvmlDevice_t device, uint32_t *ret)
 {
 	const struct wire_attached *lease;
 	uint8_t uuid[16];
-	int e;
+	int e, slot;
 
 	if (!uuid_of(device, uuid))
 		return NVML_LEASE_PASS;
@@ -84,13 +92,30 @@ static enum nvml_lease find_slot(nvmlDevice_t device, uint32_t *ret)
 	if (e < 0)
 		return away(e);
 	lease = attach_lease();
-	for (uint32_t i = 0; lease && i < lease->n_gpus; i++) {
-		if (!memcmp(lease->gpus[i].uuid.bytes, uuid, 16)) {
-			*ret = i;
-			return NVML_LEASE_OURS;
-		}
-	}
-	return NVML_LEASE_PASS;
+	slot = lease ? slot_of(lease, uuid) : -ENODEV;
+	if (slot < 0)
+		return NVML_LEASE_PASS;
+	*ret = (uint32_t)slot;
+	return NVML_LEASE_OURS;
+}
+
+enum nvml_lease nvml_lease_narrows(void)
+{
+	int e = attach_ensure();
+	const struct wire_attached *lease;
+
+	if (e < 0)
+		return away(e);
+	lease = attach_lease();
+	return lease && lease->n_gpus < lease->system_gpus ? NVML_LEASE_OURS : NVML_LEASE_PASS;
+}
+
+bool nvml_lease_has(nvmlDevice_t device)
+{
+	const struct wire_attached *lease = attach_lease();
+	uint8_t uuid[16];
+
+	return !lease || !uuid_of(device, uuid) || slot_of(lease, uuid) >= 0;
 }
 
 enum nvml_lease nvml_lease_view(nvmlDevice_t device, struct wire_viewed *ret)

@@ -8,8 +8,9 @@
  * Devices are matched by UUID, asked of the driver once a handle and remembered.  What a program
  * sees is allotd's answer to VIEW and PROCS; nothing of it is kept here.
  *
- * Outside a job, on a device that is not in the lease, and where the lease has no say (a MIG
- * device), the driver's own answer stands.  When allotd is away for longer than the lease allows:
+ * Devices outside of the lease are not shown (nvml_devices.c).  Outside a job, on a device that is
+ * not in the lease and was got at all the same, and where the lease has no say (a MIG device), the
+ * driver's own answer stands.  When allotd is away for longer than the lease allows:
  * under --fail-policy open the driver's answer stands too; under closed the question is answered
  * NVML_ERROR_UNKNOWN.  That is harmless: every monitor copes with it, and the alternative, the
  * whole card's figures, would make a program plan with memory that it will not get.
@@ -17,6 +18,7 @@
  * Any thread; blocks as attach_call does; errno is kept.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "abi/nvml_types.h"
@@ -27,6 +29,15 @@ enum nvml_lease {
 	NVML_LEASE_PASS,    /* the driver's answer stands */
 	NVML_LEASE_UNKNOWN, /* allotd is away: NVML_ERROR_UNKNOWN */
 };
+
+/**
+ * nvml_lease_narrows - is the lease only a part of the machine, so that devices must be left out?
+ * OURS: yes; PASS: no, or nobody says so
+ */
+enum nvml_lease nvml_lease_narrows(void);
+
+/** nvml_lease_has - is @device in the lease?  Also yes where that cannot be told.  Attached only */
+bool nvml_lease_has(nvmlDevice_t device);
 
 /** nvml_lease_view - total, free and used of @device as its job sees it; filled if OURS */
 enum nvml_lease nvml_lease_view(nvmlDevice_t device, struct wire_viewed *ret);

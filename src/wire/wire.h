@@ -121,8 +121,8 @@ struct wire_attached {
 	uint64_t job_id;
 	uint32_t n_gpus; /* of the lease: slot i of the credit page is gpus[i] */
 	uint32_t fail_policy;
-	uint32_t fresh_page; /* a page and a doorbell come with this message */
-	uint32_t pad;
+	uint32_t fresh_page;            /* a page and a doorbell come with this message */
+	uint32_t system_gpus;           /* how many the machine has */
 	uint64_t grace_ns;              /* how long to wait for an allotd that is away */
 	char driver_dir[WIRE_PATH_MAX]; /* where the real libraries are; "" = the loader's choice */
 	char job_name[WIRE_NAME_MAX];

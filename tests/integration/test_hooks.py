@@ -59,8 +59,9 @@ class Hooks(Case):
         self.case('primary_reset', '--vram', '4G')
 
 
-class ThroughTheLinker(Hooks):
-    """the same with a driver whose own calls go through the dynamic linker, and so meet our hooks"""
+class OtherDriver:
+    """a driver whose own calls go through the dynamic linker, and so meet our hooks, and which reads its environment
+    itself, and so shows every card"""
 
     def setUp(self):
         super().setUp()
@@ -69,13 +70,22 @@ class ThroughTheLinker(Hooks):
         link.symlink_to(world.BUILD / 'sim/nosym/libcuda.so.1')
 
 
+class ThroughTheLinker(OtherDriver, Hooks):
+    """all of it once more"""
+
+
 class FourCards(Case):
     PROFILE = 'four'
 
     def test_a13_the_block_remembers_its_card(self):
         self.case('two_cards', '--vram', '2G', '--gpus', '2')
 
+
+class FourCardsShown(OtherDriver, Case):
+    PROFILE = 'four'
+
     def test_a_card_outside_the_lease(self):
+        """seen, and refused"""
         said = self.case('outside', '--vram', '2G', before=('env', '-u', 'CUDA_VISIBLE_DEVICES'))
         self.assertIn("not one of this job's GPUs", said)
 

@@ -40,6 +40,7 @@ struct script {
 	_Atomic uint32_t n_attached;
 	pid_t daemon;
 	uint32_t fail_policy;
+	uint32_t is_second; /* the lease is the second of two cards, not the first of one */
 	char driver_dir[512];
 	struct wire_viewed viewed;
 	uint32_t n_procs;
@@ -70,7 +71,9 @@ static void say_attached(int sock, uint32_t id)
 	script->n_attached++;
 	(void)str_copy(a.driver_dir, sizeof(a.driver_dir), script->driver_dir);
 	(void)str_copy(a.job_name, sizeof(a.job_name), "test");
-	(void)parse_uuid(FIXTURE_UUID_A, a.gpus[0].uuid.bytes, NULL);
+	a.system_gpus = script->is_second ? 2 : 1;
+	(void)parse_uuid(script->is_second ? FIXTURE_UUID_B : FIXTURE_UUID_A, a.gpus[0].uuid.bytes,
+			 NULL);
 	a.gpus[0].total_bytes = FIXTURE_TOTAL_A;
 	a.gpus[0].limit_bytes = 2 * GIB;
 	a.gpus[0].has_limit = 1;
@@ -467,6 +470,14 @@ static void an_open_policy_shows_the_card(void **state)
 	start_daemon();
 }
 
+static void only_the_lease_is_there(void **state)
+{
+	(void)state;
+	script->is_second = 1;
+	assert_int_equal(run_self("second"), 0);
+	script->is_second = 0;
+}
+
 static void an_old_driver_lacks_functions(void **state)
 {
 	char sim[512];
@@ -511,6 +522,57 @@ static int run_open(void)
 	EXPECT(kill(script->daemon, SIGKILL), 0);
 	EXPECT(F(nvmlDeviceGetMemoryInfo)(device, &m), NVML_SUCCESS);
 	EXPECT(m.total, FIXTURE_TOTAL_A);
+	return 0;
+}
+
+/* the driver's second card is the only one, by whatever name it is asked for */
+static int run_second(void)
+{
+	nvmlUUID_t first = { .version = NVML_UUID_V1, .type = NVML_UUID_TYPE_ASCII }, mine = first;
+	nvmlDevice_t device = NULL, other = NULL, all[2] = { NULL, NULL };
+	char bus[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE] = "", serial[64];
+	unsigned n = 77, index = 77;
+	nvmlPciInfo_t pci;
+
+	EXPECT(F(nvmlInit_v2)(), NVML_SUCCESS);
+	EXPECT(F(nvmlDeviceGetCount_v2)(&n), NVML_SUCCESS);
+	EXPECT(n, 1);
+	EXPECT(F(nvmlDeviceGetCount)(&n), NVML_SUCCESS);
+	EXPECT(n, 1);
+	EXPECT(F(nvmlDeviceGetCount_v2)(NULL), NVML_ERROR_INVALID_ARGUMENT);
+	EXPECT(F(nvmlDeviceGetHandleByIndex_v2)(1, &device), NVML_ERROR_INVALID_ARGUMENT);
+	EXPECT(F(nvmlDeviceGetHandleByIndex_v2)(0, NULL), NVML_ERROR_INVALID_ARGUMENT);
+	EXPECT(F(nvmlDeviceGetHandleByIndex_v2)(0, &device), NVML_SUCCESS);
+	EXPECT(F(nvmlDeviceGetHandleByIndex)(0, &other), NVML_SUCCESS);
+	EXPECT(device == other, 1);
+	EXPECT(F(nvmlDeviceGetIndex)(device, &index), NVML_SUCCESS);
+	EXPECT(index, 0);
+	EXPECT(F(nvmlDeviceGetIndex)(device, NULL), NVML_ERROR_INVALID_ARGUMENT);
+	EXPECT(F(nvmlDeviceGetHandleByUUID)(FIXTURE_UUID_B, &other), NVML_SUCCESS);
+	EXPECT(device == other, 1);
+	EXPECT(F(nvmlDeviceGetHandleByUUID)(FIXTURE_UUID_A, &other), NVML_ERROR_NOT_FOUND);
+	EXPECT(F(nvmlDeviceGetHandleByUUID)(FIXTURE_UUID_B, NULL), NVML_ERROR_INVALID_ARGUMENT);
+	EXPECT(str_copy(first.value.str, sizeof(first.value.str), FIXTURE_UUID_A), 1);
+	EXPECT(F(nvmlDeviceGetHandleByUUIDV)(&first, &other), NVML_ERROR_NOT_FOUND);
+	EXPECT(str_copy(mine.value.str, sizeof(mine.value.str), FIXTURE_UUID_B), 1);
+	EXPECT(F(nvmlDeviceGetHandleByUUIDV)(&mine, &other), NVML_SUCCESS);
+	EXPECT(F(nvmlDeviceGetPciInfo_v3)(device, &pci), NVML_SUCCESS);
+	EXPECT(str_copy(bus, sizeof(bus), pci.busId), 1);
+	EXPECT(F(nvmlDeviceGetHandleByPciBusId_v2)(bus, &other), NVML_SUCCESS);
+	EXPECT(F(nvmlDeviceGetHandleByPciBusId)(bus, &other), NVML_SUCCESS);
+	EXPECT(F(nvmlDeviceGetHandleByPciBusId_v2)("nonsense", &other),
+	       NVML_ERROR_INVALID_ARGUMENT);
+	EXPECT(F(nvmlDeviceGetSerial)(device, serial, sizeof(serial)), NVML_SUCCESS);
+	EXPECT(F(nvmlDeviceGetHandleBySerial)(serial, &other), NVML_SUCCESS);
+	EXPECT(F(nvmlDeviceGetHandleBySerial)("0", &other), NVML_ERROR_NOT_FOUND);
+	n = 0;
+	EXPECT(F(nvmlDeviceGetTopologyNearestGpus)(device, NVML_TOPOLOGY_NODE, &n, NULL),
+	       NVML_SUCCESS);
+	EXPECT(n, 0);
+	n = 2;
+	EXPECT(F(nvmlSystemGetTopologyGpuSet)(0, &n, all), NVML_SUCCESS);
+	EXPECT(n, 1);
+	EXPECT(all[0] == device && !all[1], 1);
 	return 0;
 }
 
@@ -617,6 +679,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_process_of_no_job_sees_the_card),
 		cmocka_unit_test(a_daemon_that_is_away),
 		cmocka_unit_test(an_open_policy_shows_the_card),
+		cmocka_unit_test(only_the_lease_is_there),
 		cmocka_unit_test(an_old_driver_lacks_functions),
 		cmocka_unit_test(no_driver_at_all),
 	};
@@ -629,8 +692,9 @@ int main(int argc, char **argv)
 	if (!lib)
 		return 98;
 	if (argc > 1)
-		return !strcmp(argv[1], "open")  ? run_open()
-		       : !strcmp(argv[1], "old") ? run_old()
-						 : run_none();
+		return !strcmp(argv[1], "open")     ? run_open()
+		       : !strcmp(argv[1], "old")    ? run_old()
+		       : !strcmp(argv[1], "second") ? run_second()
+						    : run_none();
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

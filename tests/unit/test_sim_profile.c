@@ -43,7 +43,9 @@ static void every_profile_that_we_ship_can_be_read(void **state)
 	static const struct {
 		const char *name;
 		unsigned devices;
-	} all[] = { { "h200", 1 }, { "rtx6000ada", 1 }, { "small4g", 1 }, { "four", 4 } };
+	} all[] = {
+		{ "h200", 1 }, { "rtx6000ada", 1 }, { "small4g", 1 }, { "four", 4 }, { "h200x2", 2 }
+	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {

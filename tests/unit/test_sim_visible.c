@@ -18,6 +18,7 @@
 #define T1000 0x0b
 #define H200  0x48
 #define A4000 0xc1
+#define TWICE (-1) /* one of them is named twice: INVALID_DEVICE */
 
 struct row {
 	const char *visible, *order; /* NULL: not set */
@@ -37,6 +38,8 @@ static int look(void *argument)
 	while (row->bus[expected])
 		expected++;
 	result = CU(cuInit)(0);
+	if (row->bus[0] == TWICE)
+		return result != CUDA_ERROR_INVALID_DEVICE;
 	if (!expected)
 		return result != CUDA_ERROR_NO_DEVICE;
 	if (result || CU(cuDeviceGetCount)(&count) || count != expected)
@@ -65,8 +68,13 @@ static void devices_are_picked_as_the_driver_picks(void **unused)
 		{ "1,-1,0", NULL, { A100 } },
 		{ "1,x", NULL, { A100 } },
 		{ "x,1", NULL, { 0 } },
-		{ "1,,2", NULL, { A100, A4000 } },
-		{ "0,0", NULL, { 0 } },
+		{ "1,,2", NULL, { A100 } },
+		{ ",1", NULL, { 0 } },
+		{ "1,", NULL, { A100 } },
+		{ "0,0", NULL, { TWICE } },
+		{ "0,1,GPU-5a", NULL, { TWICE } },
+		{ "0,x,0", NULL, { H200 } },
+		{ "NoDevFiles", NULL, { 0 } },
 		{ "GPU-5a1b7c20-3333-4aaa-8333-000000000030", NULL, { H200 } },
 		{ "GPU-04000001", NULL, { T1000 } },
 		{ "GPU-0", NULL, { 0 } }, /* two begin so */
@@ -75,6 +83,9 @@ static void devices_are_picked_as_the_driver_picks(void **unused)
 		{ "MIG-04000001", NULL, { 0 } },
 		{ "99999999999999999999", NULL, { 0 } },
 		{ " 1", NULL, { A100 } },
+		{ "1 , 0\t", NULL, { A100, H200 } },
+		{ "1 0", NULL, { 0 } },
+		{ "gpu-A1", NULL, { A100 } },
 	};
 
 	(void)unused;

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Several GPUs: which a job sees, and that it has no others.
+
+Two are enough, so these run on a machine with two real cards too (ALLOT_REAL_GPU)."""
+import world
+import tap
+from world import ALLOT, BUILD, REAL
+
+SEEN = str(BUILD / 'tests/programs/gpu_seen')
+NO_DEVICE, INVALID_DEVICE = 100, 101  # CUDA
+INVALID_ARGUMENT, NOT_FOUND = 2, 6    # NVML
+
+
+class Cards(world.World):
+    """two cards at least; self.gpus as `allot status` lists them"""
+    PROFILE = 'h200' if REAL else 'h200x2'
+
+    def setUp(self):
+        super().setUp()
+        self.gpus = self.status()
+        self.uuids = [g['gpu'] for g in self.gpus]
+        if len(self.gpus) < 2:
+            self.tearDown()
+            self.skipTest('needs two GPUs')
+
+    def look(self, *options, job=(), before=(), **env):
+        """gpu_seen in a job: (CUDA's devices, NVML's devices, {option: {library: code}}), as places in self.gpus"""
+        r = self.run_job(*job, '--', *before, SEEN, *options, **env)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        seen, asked = {'cuda': [], 'nvml': []}, {}
+        for line in r.stdout.splitlines():
+            words = line.split()
+            if words[0].startswith('--'):
+                asked.setdefault(words[0], {})[words[1]] = int(words[2])
+            elif words[1] == 'none':
+                seen[words[0]] = int(words[2])
+            else:
+                self.assertEqual(int(words[1]), len(seen[words[0]]), line)
+                seen[words[0]].append(self.uuids.index(words[2]))
+        return seen['cuda'], seen['nvml'], asked
+
+    def cuda(self, *args, **kw):
+        return self.look(*args, **kw)[0]
+
+
+class Seen(Cards):
+
+    def test_f6_f7_only_the_lease_is_there(self):
+        """whatever the program does to its environment"""
+        other = self.gpus[0]
+        for n in (0, 1):
+            self.assertEqual(self.look(job=('-g', n))[:2], ([n], [n]))
+        one = ('-g', '1')
+        for how in (('env', '-u', 'CUDA_VISIBLE_DEVICES'), ('env', '-u', 'CUDA_DEVICE_ORDER', '-u', 'CUDA_VISIBLE_DEVICES'),
+                    ('env', '-i'), ('env', 'CUDA_VISIBLE_DEVICES=0'), ('env', f'CUDA_VISIBLE_DEVICES={self.uuids[1][:12]}'),
+                    ('env', '-i', 'CUDA_VISIBLE_DEVICES=0,1'), ('env', 'CUDA_VISIBLE_DEVICES=GPU-'),
+                    ('env', 'ALLOT_GPU_UUIDS=' + other['gpu'], 'CUDA_VISIBLE_DEVICES=0')):
+            self.assertEqual(self.look(job=one, before=how)[:2], ([1], [1]), how)
+        for value in ('1', other['gpu'], other['gpu'][:12], '', '-1', 'NoDevFiles', f'{other["gpu"]},0', ',0', 'x'):
+            self.assertEqual(self.look(job=one, before=('env', f'CUDA_VISIBLE_DEVICES={value}'))[:2], (NO_DEVICE, [1]), value)
+            self.assertEqual(self.cuda('--set', value, job=one), NO_DEVICE, value)
+        self.assertEqual(self.cuda('--set', '0,0', job=one), INVALID_DEVICE)
+        self.assertEqual(self.cuda('--unset', job=one), [1])
+        self.assertEqual(self.cuda('--threads', '16', '--unset', job=one), [1])
+
+    def test_f6_others_are_not_found_and_not_had(self):
+        other, mine = self.gpus[0], self.gpus[1]
+        _, _, asked = self.look('--pci', other['pci_bus_id'], '--uuid', other['gpu'], '--context', '1', job=('-g', '1'))
+        self.assertEqual(asked, {'--pci': {'cuda': INVALID_DEVICE, 'nvml': NOT_FOUND}, '--uuid': {'nvml': NOT_FOUND},
+                                 '--context': {'cuda': INVALID_DEVICE}})
+        _, _, asked = self.look('--pci', mine['pci_bus_id'], '--uuid', mine['gpu'], '--context', '0', job=('-g', '1'))
+        self.assertEqual(asked, {'--pci': {'cuda': 0, 'nvml': 0}, '--uuid': {'nvml': 0}, '--context': {'cuda': 0}})
+
+    def test_g6_both_in_any_order(self):
+        both = ('-g', '0,1')
+        self.assertEqual(self.look(job=both)[:2], ([0, 1], [0, 1]))
+        # as they are named; NVML keeps its own order, and so does an index once the list is gone
+        self.assertEqual(self.look(job=('-g', '1,0'))[:2], ([1, 0], [0, 1]))
+        self.assertEqual(self.cuda(job=both, before=('env', 'CUDA_VISIBLE_DEVICES=1,0')), [1, 0])
+        self.assertEqual(self.cuda(job=both, before=('env', 'CUDA_VISIBLE_DEVICES=1')), [1])
+        self.assertEqual(self.cuda(job=both, before=('env', f'CUDA_VISIBLE_DEVICES={self.uuids[1]},0')), [1, 0])
+        self.assertEqual(self.cuda(job=both, before=('env', 'CUDA_VISIBLE_DEVICES=1,7,0')), [1])
+
+    def test_a_nested_job_has_a_part_of_it(self):
+        r = ('-g', '0,1', '--', ALLOT, 'run', '-g', '1')
+        self.assertEqual(self.look(job=r)[:2], ([1], [1]))
+        self.assertEqual(self.look(job=('-g', '1', '--', ALLOT, 'run'))[:2], ([1], [1]))
+
+
+if __name__ == '__main__':
+    tap.main()
