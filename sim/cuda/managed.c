@@ -176,6 +176,8 @@ static CUresult prefetch(CUcontext ctx, CUdeviceptr ptr, size_t bytes, CUmemLoca
 	if (!advice)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	advice->prefetched = where;
+	if (where >= 0)
+		sim_managed_touch(alloc, ptr - alloc->base, bytes);
 	return CUDA_SUCCESS;
 }
 

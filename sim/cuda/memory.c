@@ -222,7 +222,7 @@ static CUresult new_large(CUcontext ctx, size_t bytes, enum sim_alloc_kind kind,
 			  struct sim_alloc **ret)
 {
 	uint64_t mapped = size_round_up(bytes, SIM_PAGE_BYTES);
-	/* managed memory lies in host memory here, and takes nothing from the card */
+	/* managed memory takes room on the card as the GPU touches it */
 	uint64_t charged = kind == SIM_ALLOC_MANAGED ? 0 : mapped;
 	struct sim_alloc *alloc;
 	void *base;
@@ -239,6 +239,8 @@ static CUresult new_large(CUcontext ctx, size_t bytes, enum sim_alloc_kind kind,
 		sim_uncharge(ctx->device, use, charged);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	if (kind == SIM_ALLOC_MANAGED) /* without the bits it stays in host memory */
+		alloc->resident = calloc(mapped / SIM_PAGE_BYTES / 8 + 1, 1);
 	alloc->charged_bytes = charged;
 	*ret = alloc;
 	return CUDA_SUCCESS;
@@ -266,10 +268,26 @@ CUresult sim_alloc_new(CUcontext ctx, size_t bytes, enum sim_alloc_kind kind, en
 	return CUDA_SUCCESS;
 }
 
+void sim_managed_touch(struct sim_alloc *alloc, uint64_t offset, size_t bytes)
+{
+	uint64_t page = offset / SIM_PAGE_BYTES;
+
+	for (; alloc->resident && page * SIM_PAGE_BYTES < offset + bytes; page++) {
+		uint8_t *bits = &alloc->resident[page / 8], bit = (uint8_t)(1u << page % 8);
+
+		if (*bits & bit || sim_charge(alloc->device, alloc->use, SIM_PAGE_BYTES))
+			continue;
+		*bits |= bit;
+		alloc->charged_bytes += SIM_PAGE_BYTES;
+	}
+}
+
 void sim_alloc_free(struct sim_alloc *alloc)
 {
 	if (!alloc)
 		return;
+	free(alloc->resident);
+	alloc->resident = NULL;
 	if (alloc->block) {
 		free_small(alloc);
 	} else {

@@ -40,6 +40,7 @@ struct sim_alloc {
 	CUcontext ctx;             /* NULL: of no context (pools, VMM) */
 	struct list ctx_node;      /* CUctx_st.allocs */
 	uint64_t charged_bytes;    /* in the shared state, by this allocation itself */
+	uint8_t *resident;         /* MANAGED: a bit for each page that lies on the card */
 	enum sim_use use;
 	struct sim_block *block;    /* small allocations */
 	struct sim_pool *pool;      /* SIM_ALLOC_POOL */
@@ -71,6 +72,13 @@ bool sim_ptr_find(CUdeviceptr ptr, struct sim_ptr *ret);
  * accessible. VMM ranges may span several mappings.
  */
 CUresult sim_ptr_check(CUdeviceptr ptr, size_t bytes, bool is_write);
+
+/**
+ * sim_managed_touch - the GPU touches @bytes at @offset of managed memory: they come to the card
+ * As far as there is room; else the GPU reads them over the bus.  They stay when the host touches
+ * them (as measured: that moves nothing out of NVML's figure).
+ */
+void sim_managed_touch(struct sim_alloc *alloc, uint64_t offset, size_t bytes);
 
 /**
  * sim_alloc_new - device memory for @bytes, charged in whole pages

@@ -51,6 +51,8 @@ CUresult sim_ptr_check(CUdeviceptr ptr, size_t bytes, bool is_write)
 		if (is_write ? !found.is_writable : !found.is_readable)
 			return CUDA_ERROR_INVALID_VALUE;
 		part = size_min(bytes, found.rest_bytes);
+		if (found.alloc->kind == SIM_ALLOC_MANAGED)
+			sim_managed_touch(found.alloc, ptr - found.alloc->base, part);
 		ptr += part;
 		bytes -= part;
 		/* only mappings in one reservation continue each other */

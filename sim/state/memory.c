@@ -15,6 +15,12 @@ static uint64_t row_used(const struct row *row, unsigned index)
 	return used;
 }
 
+/* NVML's figure of a process lacks managed memory, the card's has it */
+static uint64_t row_shown(const struct row *row, unsigned index)
+{
+	return row_used(row, index) - row->devices[index].use_bytes[SIM_USE_MANAGED];
+}
+
 static uint64_t used_by_all(const struct shared *s, unsigned index)
 {
 	uint64_t used = 0;
@@ -111,7 +117,7 @@ unsigned sim_state_procs(struct sim_state *state, unsigned index, struct sim_pro
 	for (unsigned i = 0; i < s->rows_end; i++) {
 		const struct row *row = &s->rows[i];
 		const struct row_device *device = &row->devices[index];
-		uint64_t used = row_used(row, index);
+		uint64_t used = row_shown(row, index);
 
 		if (!row->is_taken || (!used && !device->contexts))
 			continue;

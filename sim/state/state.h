@@ -39,10 +39,10 @@ struct sim_state;
 enum sim_use {
 	SIM_USE_CONTEXT, /* contexts, their streams */
 	SIM_USE_MODULE,
-	SIM_USE_ALLOC, /* cuMemAlloc, arrays, VMM handles */
-	SIM_USE_POOL,  /* what stream-ordered pools reserve */
-	SIM_USE_GRAPH, /* what graphs reserve */
-	SIM_USE_MANAGED,
+	SIM_USE_ALLOC,   /* cuMemAlloc, arrays, VMM handles */
+	SIM_USE_POOL,    /* what stream-ordered pools reserve */
+	SIM_USE_GRAPH,   /* what graphs reserve */
+	SIM_USE_MANAGED, /* what lies on the card of it: NVML shows it with no process */
 	SIM_USE_COUNT
 };
 
@@ -82,7 +82,7 @@ struct sim_proc {
 	pid_t pid;            /* in the process's own PID namespace */
 	uint64_t pid_ns;      /* inode of that namespace */
 	uint64_t start_ticks; /* /proc/PID/stat, field 22 */
-	uint64_t used_bytes;  /* all uses together */
+	uint64_t used_bytes;  /* all uses but managed memory together */
 	uint64_t use_bytes[SIM_USE_COUNT];
 	unsigned contexts;
 	uint64_t busy_total_ns;

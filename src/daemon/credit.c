@@ -116,6 +116,13 @@ static void op_set_granted(void *owner, unsigned slot, uint64_t bytes)
 		atomic_store(&s->granted_bytes, bytes);
 }
 
+static uint64_t op_managed(void *owner, unsigned slot)
+{
+	struct credit_slot *s = slot_of(owner, slot);
+
+	return s ? atomic_load(&s->managed_bytes) : 0;
+}
+
 static bool op_moves(void *owner)
 {
 	struct process *p = owner;
@@ -129,5 +136,6 @@ const struct credit_ops credit_page_ops = {
 	.add = op_add,
 	.set_wanted = op_set_wanted,
 	.set_granted = op_set_granted,
+	.managed = op_managed,
 	.moves = op_moves,
 };

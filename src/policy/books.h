@@ -135,6 +135,7 @@ struct account {
 	bool snapped; /* a sample is under way: */
 	bool snap_moves;
 	uint64_t snap_held;
+	uint64_t snap_managed;
 	uint64_t snap_grants;
 	uint64_t granted_peak;
 	uint64_t grants;   /* counts */

@@ -98,6 +98,7 @@ struct credit_ops {
 	void (*set_wanted)(void *owner, unsigned slot, bool wanted);
 	void (*set_granted)(void *owner, unsigned slot,
 			    uint64_t bytes); /* the copy for a restart */
+	uint64_t (*managed)(void *owner, unsigned slot); /* held in managed memory */
 	bool (*moves)(void *owner); /* are calls of the driver under way that take what is held? */
 };
 

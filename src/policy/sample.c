@@ -6,6 +6,9 @@
  * before and after the sampler looked.  When it was not, one thing is still certain: whatever NVML
  * shows beyond the most that was granted in between is not the program's own.
  *
+ * Managed memory is held like any other, but NVML shows it with the card only, never with a
+ * process.  So the figure of a process is NVML's and what it holds in managed memory.
+ *
  * What is held is charged before the driver takes it and until the driver has freed it.  So a
  * figure may lack what is on its way, and NVML − held is never too much: the overhead grows by it
  * at once, but shrinks only when nothing is held, or when no call is under way and nothing has
@@ -18,6 +21,14 @@
 static uint64_t held_now(const struct ledger *l, const struct account *a)
 {
 	return a->granted - account_credit(l, a);
+}
+
+/* the tenant's word, so never more than it holds; the memory of the dead is gone at once */
+static uint64_t managed_now(const struct ledger *l, const struct account *a)
+{
+	if (a->process->state == LEDGER_DYING)
+		return 0;
+	return size_min(l->ops.managed(a->process->owner, a->slot), held_now(l, a));
 }
 
 void ledger_sample_begin(struct ledger *l, unsigned gpu, uint64_t now_ns)
@@ -34,12 +45,13 @@ void ledger_sample_begin(struct ledger *l, unsigned gpu, uint64_t now_ns)
 		a->snapped = true;
 		a->snap_moves = l->ops.moves(a->process->owner);
 		a->snap_held = held_now(l, a);
+		a->snap_managed = managed_now(l, a);
 		a->snap_grants = a->grants;
 		a->granted_peak = a->granted;
 	}
 }
 
-static void read_figures(struct gpu *g, const struct ledger_sample *s)
+static void read_figures(const struct ledger *l, struct gpu *g, const struct ledger_sample *s)
 {
 	struct account *a;
 
@@ -59,6 +71,9 @@ static void read_figures(struct gpu *g, const struct ledger_sample *s)
 			a->figure = size_max(a->figure, size_min(r->bytes, g->total_bytes));
 		}
 	}
+	list_for_each (a, &g->accounts, on_gpu)
+		if (a->figure)
+			a->figure = size_sat_add(a->figure, managed_now(l, a));
 }
 
 static void set_overhead(struct account *a, uint64_t bytes, uint64_t now_ns)
@@ -139,17 +154,20 @@ static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint
 
 static void sample_attached(struct ledger *l, struct account *a, uint64_t begun_ns, uint64_t now_ns)
 {
-	uint64_t certain;
+	uint64_t managed = managed_now(l, a), certain;
 
 	if (!a->figure && !a->seen)
 		return; /* NVML may be unable to see it at all */
 	a->seen = true;
-	if (a->snapped && a->snap_grants == a->grants && a->snap_held == held_now(l, a)) {
+	if (a->snapped && a->snap_grants == a->grants && a->snap_held == held_now(l, a) &&
+	    a->snap_managed == managed) {
 		believe(l, a, begun_ns, now_ns);
 		return;
 	}
 	a->measured_valid = false;
-	certain = size_sat_sub(a->figure, a->granted_peak);
+	/* some of the managed memory may be newer than what NVML said */
+	certain = size_sat_sub(a->figure, size_sat_sub(managed, a->snap_managed));
+	certain = size_sat_sub(certain, a->granted_peak);
 	if (a->snapped && certain > a->overhead + a->pending)
 		set_overhead(a, certain - a->pending, now_ns);
 }
@@ -284,7 +302,7 @@ void ledger_sample(struct ledger *l, unsigned gpu, const struct ledger_sample *s
 	}
 	g->used_known = s->memory_known;
 	g->used_bytes = s->used_bytes;
-	read_figures(g, s);
+	read_figures(l, g, s);
 	sample_strangers(g, s, now_ns);
 	g->urgent_until_ns = 0;
 	list_for_each_safe (a, tmp, &g->accounts, on_gpu) {

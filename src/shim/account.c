@@ -173,19 +173,47 @@ bool account_take_slow(int slot, uint64_t bytes, unsigned flags, struct charge *
 	return taken || refused(&r, flags, ret_refusal);
 }
 
+/* whoever changed the count last also shows it last: a store of an older one is looked at again */
+static void publish_managed(struct attach_shared *shared, struct credit_page *page, int slot)
+{
+	uint64_t bytes;
+
+	do {
+		bytes = atomic_load(&shared->managed_bytes[slot]);
+		atomic_store(&page->slot[slot].managed_bytes, bytes);
+	} while (atomic_load(&shared->managed_bytes[slot]) != bytes);
+}
+
+void account_managed(struct charge *charge)
+{
+	struct credit_page *page = attach_page();
+
+	if (!page || charge->slot < 0 || charge->slot >= WIRE_MAX_GPUS)
+		return;
+	charge->is_managed = 1;
+	atomic_fetch_add(&attach_shared()->managed_bytes[charge->slot], charge->bytes);
+	publish_managed(attach_shared(), page, charge->slot);
+}
+
 void account_give(struct charge charge)
 {
 	struct credit_page *page = attach_page();
 
 	if (!page || charge.slot < 0 || charge.slot >= WIRE_MAX_GPUS || charge.bytes == 0)
 		return;
+	if (charge.is_managed) { /* first: for a moment the driver seems to need less, not more */
+		atomic_fetch_sub(&attach_shared()->managed_bytes[charge.slot], charge.bytes);
+		publish_managed(attach_shared(), page, charge.slot);
+	}
 	give_credit(page, charge.slot, charge.bytes);
 	atomic_fetch_sub(&attach_shared()->held_bytes[charge.slot], charge.bytes);
 }
 
 struct charge account_split(struct charge *charge, uint64_t bytes)
 {
-	struct charge part = { .slot = charge->slot, .bytes = size_min(bytes, charge->bytes) };
+	struct charge part = { .slot = charge->slot,
+			       .is_managed = charge->is_managed,
+			       .bytes = size_min(bytes, charge->bytes) };
 
 	charge->bytes -= part.bytes;
 	return part;

@@ -31,6 +31,7 @@
 
 struct charge {
 	int32_t slot; /* of the lease, or ACCOUNT_NOWHERE */
+	uint32_t is_managed;
 	uint64_t bytes;
 };
 #define CHARGE_NONE ((struct charge){ .slot = ACCOUNT_NOWHERE })
@@ -116,6 +117,12 @@ static inline void account_moved(void)
 
 /** account_give - give a charge back; the memory is free by now.  Never waits */
 void account_give(struct charge charge);
+
+/**
+ * account_managed - the driver made managed memory of @charge: NVML will not show it with us
+ * Before account_moved, so that nobody takes the difference for a driver that needs less.
+ */
+void account_managed(struct charge *charge);
 
 /** account_split - take @bytes out of @charge (at most what it has) as a charge of its own */
 struct charge account_split(struct charge *charge, uint64_t bytes);

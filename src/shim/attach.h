@@ -100,6 +100,7 @@ void attach_ring(uint32_t slot);
 struct attach_shared {
 	struct credit_page *_Atomic page;
 	_Alignas(64) _Atomic uint64_t held_bytes[WIRE_MAX_GPUS];
+	_Atomic uint64_t managed_bytes[WIRE_MAX_GPUS]; /* the part of it in managed memory */
 };
 extern void *_Atomic attach_shared_memory;
 

@@ -8,6 +8,7 @@
  * to it.
  *
  * Managed memory is charged in full although it may lie in host memory: nothing else bounds it.
+ * NVML never shows it with its process (wire/page.h), so its amount is told to allotd.
  */
 #include "base/size.h"
 #include "shim/guard.h"
@@ -61,6 +62,7 @@ static CUresult alloc_managed(CUdeviceptr *dptr, size_t bytes, unsigned int flag
 		reserve_undo(&r);
 		return rc;
 	}
+	account_managed(&r.charge);
 	reserve_keep(&r, BLOCK_LINEAR, *dptr);
 	return rc;
 }

@@ -24,6 +24,10 @@
  * there are any, NVML may lack what is held, and allotd does not take the difference for a driver
  * that needs less than before.
  *
+ * Managed: how much of what is held lies in managed memory.  The driver moves that between host and
+ * card as it is touched, and NVML shows it with the card but with no process (measured, driver
+ * 580.159: docs/benchmarks.md): allotd adds it to NVML's figure of the process.
+ *
  * The page is the tenant's to scribble on: allotd never believes more credit than it granted, and
  * NVML shows the rest.  Bytes everywhere.
  */
@@ -35,7 +39,7 @@
 #include "wire/wire.h"
 
 #define CREDIT_PAGE_MAGIC   0x45474150u /* "PAGE" */
-#define CREDIT_PAGE_VERSION 1
+#define CREDIT_PAGE_VERSION 2
 #define CREDIT_PAGE_BYTES   4096
 
 struct credit_slot {
@@ -43,7 +47,8 @@ struct credit_slot {
 	_Atomic uint32_t wanted; /* somebody waits or calls back: ring after a return */
 	uint32_t pad0;
 	_Atomic uint64_t granted_bytes; /* written by allotd; read back only after a restart */
-	uint64_t pad1[5];
+	_Atomic uint64_t managed_bytes; /* written by the shim */
+	uint64_t pad1[4];
 };
 
 struct credit_page {

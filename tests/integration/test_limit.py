@@ -48,6 +48,24 @@ class Wall(world.World):
         self.assertTrue(a('2 alloc 1G').startswith('ok'))
         self.assertEqual(len(self.ps('pair')), 2)
 
+    def test_a13_managed_memory_hides_no_context(self):
+        """NVML shows it with the card, never with a process: what the context takes must stay charged beside it"""
+        g = Gpu(self, '-J', 'uvm', '--vram', '4G').start()
+        self.settled()
+        before, _ = g.info()
+        kept = g('managed 2G').split()[1]
+        time.sleep(1.5)
+        self.assertAlmostEqual(g.info()[0] / MIB, before / MIB - 2048, delta=4)
+        self.assertEqual(g(f'fill {kept} 5'), 'ok')
+        self.assertEqual(g(f'check {kept} 5'), 'ok same')
+        time.sleep(2.5)
+        self.assertAlmostEqual(g.info()[0] / MIB, before / MIB - 2048, delta=4)
+        self.assertLess(self.status()[0]['vram_unmanaged_bytes'], GIB)
+        self.assertLess(abs(self.status()[0]['vram_drift_bytes']), 64 * MIB)
+        self.assertEqual(g('managed 2G'), OOM)
+        self.assertEqual(g(f'free {kept}'), 'ok')
+        self.assertAlmostEqual(g.info()[0] / MIB, before / MIB, delta=4)
+
     def test_a13_every_kind_of_memory_counts_and_comes_back(self):
         g = Gpu(self, '--vram', '4G').start()
         start, _ = g.info()

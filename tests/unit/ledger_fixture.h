@@ -24,6 +24,7 @@
 struct word {
 	uint64_t credit;
 	uint64_t granted; /* the copy in the page */
+	uint64_t managed; /* what the program says of it */
 	uint64_t live;    /* what the program really holds of its own */
 	uint64_t driver;  /* what the driver holds for it */
 	bool wanted;
@@ -64,6 +65,11 @@ static void word_set_granted(void *owner, unsigned slot, uint64_t bytes)
 	((struct program *)owner)->slot[slot].granted = bytes;
 }
 
+static uint64_t word_managed(void *owner, unsigned slot)
+{
+	return ((struct program *)owner)->slot[slot].managed;
+}
+
 static bool word_moves(void *owner)
 {
 	return ((struct program *)owner)->moves;
@@ -75,6 +81,7 @@ static const struct credit_ops word_ops = {
 	.add = word_add,
 	.set_wanted = word_set_wanted,
 	.set_granted = word_set_granted,
+	.managed = word_managed,
 	.moves = word_moves,
 };
 
@@ -226,11 +233,13 @@ static inline void sample_end(struct world *w, unsigned gpu, unsigned slot,
 	assert_int_equal(ledger_gpu_figures(w->l, gpu, &f), 0);
 	s.total_bytes = f.total_bytes;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t bytes = progs[i]->slot[slot].live + progs[i]->slot[slot].driver;
+		const struct word *word = &progs[i]->slot[slot];
+		uint64_t bytes = word->live + word->driver;
 
 		if (!bytes)
 			continue;
 		s.used_bytes += bytes;
+		bytes -= size_min(word->managed, word->live); /* NVML shows it with the card only */
 		readings[s.n_readings++] = (struct ledger_reading){ progs[i]->p, bytes, true };
 	}
 	ledger_sample(w->l, gpu, &s, w->now);

@@ -125,6 +125,43 @@ static void an_estimate_stays_when_nvml_is_silent(void **state)
 	world_fini(&w);
 }
 
+static void a13_managed_memory_hides_no_overhead(void **state)
+{
+	struct program a, *all[] = { &a };
+	struct world w;
+
+	(void)state;
+	world_init_1(&w, 100);
+	start(&w, &a, job_of(&w, 1, 0, 4 * GIB), 100);
+	a.slot[0].driver = 500 * MIB; /* beyond what it holds: the context */
+	sample(&w, all, 1, 0);
+	assert_int_equal(figures(&w, &a).overhead_bytes, 500 * MIB);
+	/* NVML goes on to show the context alone */
+	assert_int_equal(take(&w, &a, 2 * GIB), LEDGER_OK);
+	a.slot[0].managed = 2 * GIB;
+	for (int i = 0; i < 4; i++) {
+		w.now += LEDGER_STEADY_NS;
+		sample(&w, all, 1, 0);
+		assert_int_equal(figures(&w, &a).overhead_bytes, 500 * MIB);
+		assert_int_equal(figures(&w, &a).drift_bytes, 0);
+	}
+	assert_int_equal(take(&w, &a, 2 * GIB - 400 * MIB), LEDGER_OVER_LIMIT);
+	/* it lies on the card: that is nobody else's */
+	assert_int_equal(gpu_figures(&w, 0).unmanaged_bytes, 0);
+	/* a program that claims more than it holds harms itself alone */
+	a.slot[0].managed = UINT64_MAX;
+	w.now += LEDGER_STEADY_NS;
+	sample(&w, all, 1, 0);
+	assert_true(figures(&w, &a).overhead_bytes <= 500 * MIB + LEDGER_CREDIT_BYTES);
+	/* dead: nothing of it stays */
+	ledger_process_dead(w.l, a.p, w.now);
+	a.slot[0].driver = 0;
+	w.now += MS;
+	sample(&w, NULL, 0, 0);
+	assert_int_equal(gpu_figures(&w, 0).held_bytes, 0);
+	world_fini(&w);
+}
+
 static void a7_late_growth_is_charged_at_once_and_shrinks_after_two(void **state)
 {
 	struct program a, *all[] = { &a };
@@ -590,6 +627,7 @@ int main(void)
 		cmocka_unit_test(a24_a_limit_below_a_context),
 		cmocka_unit_test(a24_a_context_far_over_the_limit_is_undone),
 		cmocka_unit_test(an_estimate_stays_when_nvml_is_silent),
+		cmocka_unit_test(a13_managed_memory_hides_no_overhead),
 		cmocka_unit_test(a7_late_growth_is_charged_at_once_and_shrinks_after_two),
 		cmocka_unit_test(a4_drift_is_shown_never_acted_upon),
 		cmocka_unit_test(a24_who_would_be_refused_waits_for_the_figure),
