@@ -6,6 +6,11 @@ const char nvml_names[NVML_SYM_COUNT][NVML_NAME_MAX] = {
 #include "abi/nvml.def"
 };
 
+const bool nvml_sets[NVML_SYM_COUNT] = {
+#define NVML_SET(symbol) [NVML_SYM_##symbol] = true,
+#include "abi/nvml.def"
+};
+
 #define NVML_PASS(symbol) _Static_assert(sizeof(#symbol) <= NVML_NAME_MAX, #symbol);
 #include "abi/nvml.def"
 

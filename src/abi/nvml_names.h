@@ -7,11 +7,16 @@
  * Constant; any thread; nothing allocates.
  */
 
+#include <stdbool.h>
+
 #include "abi/nvml_proto.h"
 
 /* nvml_names[NVML_SYM_x] is "x"; arrays and not pointers, as in cuda_names.h */
 #define NVML_NAME_MAX 56
 extern const char nvml_names[NVML_SYM_COUNT][NVML_NAME_MAX];
+
+/* is the symbol marked NVML_SET? */
+extern const bool nvml_sets[NVML_SYM_COUNT];
 
 /** nvml_symbol_find - the slot of an exported name, or -1 */
 int nvml_symbol_find(const char *name);

@@ -152,6 +152,7 @@ bool entry_has(unsigned slot)
 void *entry_resolve(unsigned slot)
 {
 	int state = atomic_load_explicit(&entry_state, memory_order_acquire);
+	void *instead = NULL;
 	int result;
 
 	if (state < 0 && slot != entry_lib.retry)
@@ -159,5 +160,7 @@ void *entry_resolve(unsigned slot)
 	result = entry_load();
 	if (result < 0)
 		return entry_lib.no_driver(slot, result);
-	return __atomic_load_n(&entry_real[slot], __ATOMIC_ACQUIRE);
+	if (entry_lib.gate)
+		instead = entry_lib.gate(slot);
+	return instead ? instead : __atomic_load_n(&entry_real[slot], __ATOMIC_ACQUIRE);
 }

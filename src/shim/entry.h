@@ -39,6 +39,9 @@ struct entry_lib {
 	void *missing;                      /* function: the driver has no such symbol */
 	void *(*no_driver)(unsigned slot, int error); /* function to call while there is no driver;
 						       * @error: what entry_load answered */
+	/* for entries that are asked about at each call: the function to call in the driver's
+	 * place, NULL: the driver's; once it is open; may talk to allotd; may be NULL */
+	void *(*gate)(unsigned slot);
 	void (*loaded)(void); /* every real_<symbol> is set; any number of threads, each
 			       * before its first real call; may be NULL */
 };

@@ -7,7 +7,8 @@
  *
  * The includer says ENTRY_BEGIN, then includes its table with the macros set to ENTRY_PASS(sym) or
  * ENTRY_HOOK(sym), then ENTRY_END. entry_slot counts the lines. A line costs one indirect jump
- * for the host: no argument is looked at, none is moved.
+ * for the host: no argument is looked at, none is moved. ENTRY_GATED(sym) is for what entry_lib.gate
+ * must be asked about at each call: its entry is the lazy stub, always.
  */
 
 /* clang-format off */
@@ -54,6 +55,7 @@
 #if defined(__x86_64__)
 
 #define ENTRY_WORD .quad
+#define ENTRY_ASK(sym) endbr64; jmp lazy_##sym
 #define ENTRY_JUMP(sym) endbr64; jmp *real_##sym(%rip)
 #define ENTRY_LAZY(sym) \
 	.pushsection .text, "ax", %progbits; \
@@ -72,6 +74,7 @@
 
 /* hint 34: "bti c", a no-op where there is none; x16, x17 may be changed between functions */
 #define ENTRY_WORD .xword
+#define ENTRY_ASK(sym) hint 34; b lazy_##sym
 #define ENTRY_JUMP(sym) hint 34; adrp x16, real_##sym; ldr x16, [x16, :lo12:real_##sym]; br x16
 #define ENTRY_LAZY(sym) \
 	.pushsection .text, "ax", %progbits; \
@@ -91,5 +94,6 @@
 
 #define ENTRY_HOOK(sym) ENTRY_LAZY(sym); ENTRY_REAL(sym)
 #define ENTRY_PASS(sym) ENTRY_EXPORT(sym, ENTRY_JUMP(sym)); ENTRY_HOOK(sym)
+#define ENTRY_GATED(sym) ENTRY_EXPORT(sym, ENTRY_ASK(sym)); ENTRY_HOOK(sym)
 
 #endif

@@ -5,5 +5,6 @@
 ENTRY_BEGIN
 #define NVML_PASS(sym)         ENTRY_PASS(sym)
 #define NVML_HOOK(sym, params) ENTRY_HOOK(sym)
+#define NVML_SET(sym)          ENTRY_GATED(sym)
 #include "abi/nvml.def"
 ENTRY_END

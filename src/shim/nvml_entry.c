@@ -5,6 +5,7 @@
 
 #include "abi/nvml_names.h"
 #include "shim/attach.h"
+#include "shim/nvml_lease.h"
 
 /*
  * What liballot-nvml.so answers where the driver cannot.
@@ -13,6 +14,10 @@
  * says LIBRARY_NOT_FOUND, which is what bindings report when the file is missing, and every other
  * call UNINITIALIZED.  A name that this driver does not have yet, or no longer, is
  * FUNCTION_NOT_FOUND, also as bindings put it.  Texts of results are still told.
+ *
+ * Inside a job nothing of the device is set: a mode, clock or layout that one tenant changes holds
+ * for all, and root in a container is root for NVML.  What the table marks NVML_SET is answered
+ * NO_PERMISSION there, as to any ordinary user; outside of jobs the driver decides.
  */
 
 const enum wire_attach_role attach_role = WIRE_ROLE_OBSERVER;
@@ -46,6 +51,16 @@ static void *no_driver(unsigned slot, int error)
 	}
 }
 
+static nvmlReturn_t no_permission(void)
+{
+	return NVML_ERROR_NO_PERMISSION;
+}
+
+static void *gate(unsigned slot)
+{
+	return nvml_sets[slot] && nvml_lease_is_job() ? (void *)no_permission : NULL;
+}
+
 static const char *symbol_name(unsigned slot)
 {
 	return nvml_names[slot];
@@ -58,4 +73,5 @@ const struct entry_lib entry_lib = {
 	.name = symbol_name,
 	.missing = (void *)function_not_found,
 	.no_driver = no_driver,
+	.gate = gate,
 };

@@ -79,6 +79,13 @@ static int slot_of(const struct wire_attached *lease, const uint8_t uuid[16])
 	return -ENODEV;
 }
 
+bool nvml_lease_is_job(void)
+{
+	int e = attach_ensure();
+
+	return e == 0 || (e != -EREMOTEIO && env_get()->in_job);
+}
+
 /* The slot of @device in the lease. */
 static enum nvml_lease find_slot(nvmlDevice_t device, uint32_t *ret)
 {

@@ -42,6 +42,9 @@ bool nvml_lease_has(nvmlDevice_t device);
 /** nvml_lease_view - total, free and used of @device as its job sees it; filled if OURS */
 enum nvml_lease nvml_lease_view(nvmlDevice_t device, struct wire_viewed *ret);
 
+/** nvml_lease_is_job - is this a process of a job (also while allotd is away)? */
+bool nvml_lease_is_job(void);
+
 #define NVML_LEASE_PROCS_MAX 1024
 
 /* struct nvml_lease_procs - the job's processes on one device; no pid twice */

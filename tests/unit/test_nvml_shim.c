@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -443,6 +444,87 @@ static void a_daemon_that_is_away(void **state)
 	assert_int_equal(v1.total, 2 * GIB);
 }
 
+/* ---- setters ---- */
+
+/* what the driver would say here, so that its word is told from ours */
+#define DRIVERS_WORD "error=*:19"
+
+static nvmlReturn_t call_bare(const char *symbol)
+{
+	nvmlReturn_t (*f)(void) = (nvmlReturn_t(*)(void))dlsym(lib, symbol);
+
+	return f ? f() : NVML_ERROR_FUNCTION_NOT_FOUND;
+}
+
+/* the first symbol of the table that answers otherwise than it should; NULL: none */
+static const char *wrong_setter(bool in_job)
+{
+	for (int i = 0; i < NVML_SYM_COUNT; i++) {
+		if (nvml_sets[i] && call_bare(nvml_names[i]) !=
+					    (in_job ? NVML_ERROR_NO_PERMISSION : NVML_ERROR_IN_USE))
+			return nvml_names[i];
+	}
+	return NULL;
+}
+
+/* … that is forwarded untouched, and so needs no arguments where the driver answers at once */
+static const char *wrong_getter(void)
+{
+	static const char *const plain[] = {
+#define NVML_PASS(symbol) #symbol,
+#define NVML_SET(symbol)
+#define NVML_CALL(symbol, params)
+#include "abi/nvml.def"
+	};
+
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		if (strcmp(plain[i], "nvmlErrorString") != 0 &&
+		    call_bare(plain[i]) != NVML_ERROR_IN_USE)
+			return plain[i];
+	return NULL;
+}
+
+static void a_job_sets_nothing(void **state)
+{
+	const char *wrong;
+
+	(void)state;
+	fixture_faults(DRIVERS_WORD);
+	wrong = wrong_setter(true);
+	if (!wrong)
+		wrong = wrong_getter();
+	stop_daemon();
+	/* and not while allotd is away either */
+	if (!wrong)
+		wrong = wrong_setter(true);
+	start_daemon();
+	fixture_faults(NULL);
+	if (wrong)
+		fail_msg("%s answers what it should not", wrong);
+}
+
+static void outside_a_job_the_driver_decides(void **state)
+{
+	const char *wrong;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	script->refuse = 1;
+	fixture_faults(DRIVERS_WORD);
+	pid = fork();
+	if (pid == 0) {
+		wrong = wrong_setter(false);
+		if (wrong)
+			(void)fprintf(stderr, "%s\n", wrong);
+		_exit(wrong != NULL);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	fixture_faults(NULL);
+	script->refuse = 0;
+	assert_int_equal(status, 0);
+}
+
 /* run this program anew as @how; its exit status */
 static int run_self(const char *how)
 {
@@ -678,6 +760,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_child_attaches_for_itself),
 		cmocka_unit_test(a_process_of_no_job_sees_the_card),
 		cmocka_unit_test(a_daemon_that_is_away),
+		cmocka_unit_test(a_job_sets_nothing),
+		cmocka_unit_test(outside_a_job_the_driver_decides),
 		cmocka_unit_test(an_open_policy_shows_the_card),
 		cmocka_unit_test(only_the_lease_is_there),
 		cmocka_unit_test(an_old_driver_lacks_functions),
