@@ -478,7 +478,8 @@ static int run(int argc, char **argv)
 		return opts_exit(r, EXIT_REFUSED);
 	if (asked.m.gpu[0] && !asked.gpus) /* all that are named; --gpus N takes N of them */
 		asked.m.n_gpus = words_in(asked.m.gpu);
-	if (run_request_env(&asked.m, asked.vram, asked.class, &err) < 0) {
+	if (run_request_env(&asked.m, asked.vram, asked.class, &err) < 0 ||
+	    run_request_visible(&asked.m, asked.gpus, &err) < 0) {
 		complain("run", "%s", err.text);
 		return EXIT_REFUSED;
 	}
@@ -521,7 +522,7 @@ const struct cmd cmd_run = {
 		"whatever it\n"
 		"left running is ended too. Sizes are powers of 1024; a bare number is refused.\n\n"
 		"Defaults from the environment: ALLOT_VRAM, ALLOT_CLASS, "
-		"CUDA_DEVICE_MEMORY_LIMIT.\n",
+		"CUDA_DEVICE_MEMORY_LIMIT,\nCUDA_VISIBLE_DEVICES (as --gpu).\n",
 	.opts = opts,
 	.run = run,
 };

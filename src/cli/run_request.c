@@ -125,6 +125,27 @@ int run_request_env(struct wire_run *m, bool has_vram, bool has_class, struct er
 	return 0;
 }
 
+int run_request_visible(struct wire_run *m, bool has_gpus, struct err *err)
+{
+	const char *list = secure_getenv("CUDA_VISIBLE_DEVICES");
+	const char *ours = secure_getenv("ALLOT_GPU_UUIDS");
+
+	if (m->gpu[0] || !list || (ours && strcmp(list, ours) == 0))
+		return 0;
+	if (!str_copy(m->gpu, sizeof(m->gpu), list)) {
+		m->gpu[0] = '\0';
+		return err_set(
+			err, -E2BIG,
+			"CUDA_VISIBLE_DEVICES: '%.40s…' has more than %d bytes: name GPUs by "
+			"the beginnings of their UUIDs, or by --gpu",
+			list, WIRE_TEXT_MAX - 1);
+	}
+	m->flags |= WIRE_RUN_VISIBLE;
+	if (!has_gpus)
+		m->n_gpus = 0;
+	return 0;
+}
+
 void run_request_command(struct wire_run *m, char **argv)
 {
 	const char *slash = strrchr(argv[0], '/');

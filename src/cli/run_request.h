@@ -4,7 +4,8 @@
 
 /*
  * What `allot run` asks for: built from the options, then from the environment's defaults
- * (ALLOT_VRAM, ALLOT_CLASS, CUDA_DEVICE_MEMORY_LIMIT) for what they left out.  Whatever cannot be
+ * (ALLOT_VRAM, ALLOT_CLASS, CUDA_DEVICE_MEMORY_LIMIT, CUDA_VISIBLE_DEVICES) for what they left
+ * out.  Whatever cannot be
  * read is an error, never a default.
  */
 
@@ -22,6 +23,14 @@ void run_request_init(struct wire_run *m);
  * Returns 0, or -errno with the variable named in @err.
  */
 int run_request_env(struct wire_run *m, bool has_vram, bool has_class, struct err *err);
+
+/**
+ * run_request_visible - the GPUs that CUDA_VISIBLE_DEVICES names, where no --gpu was given
+ * @has_gpus: --gpus was: that many of them, else all
+ *
+ * Inside a job the list that `allot run` itself has set is nobody's wish.
+ */
+int run_request_visible(struct wire_run *m, bool has_gpus, struct err *err);
 
 int run_request_vram(struct wire_run *m, const char *value, struct err *err);
 int run_request_class(struct wire_run *m, const char *value, struct err *err);

@@ -25,6 +25,7 @@
 #include "daemon/programs.h"
 #include "daemon/sampler.h"
 #include "daemon/store.h"
+#include "daemon/wish.h"
 #include "gpu/proc.h"
 #include "policy/ledger.h"
 
@@ -234,7 +235,7 @@ static int check_run(const struct wire_run *m, struct err *err)
 		return err_set(err, -EINVAL, "class %u is unknown", m->job_class);
 	if (m->fail_policy > WIRE_FAIL_OPEN)
 		return err_set(err, -EINVAL, "fail policy %u is unknown", m->fail_policy);
-	if (m->n_gpus < 1 || m->n_gpus > WIRE_MAX_GPUS)
+	if ((m->n_gpus < 1 && !(m->flags & WIRE_RUN_VISIBLE)) || m->n_gpus > WIRE_MAX_GPUS)
 		return err_set(err, -EINVAL, "a job has 1 to %d GPUs, not %u", WIRE_MAX_GPUS,
 			       m->n_gpus);
 	if (m->compute_min_permille > 1000 || m->compute_max_permille > 1000 ||
@@ -454,6 +455,29 @@ static void admit(struct daemon *d, struct peer *peer, const struct wire_message
 	job_free(job);
 }
 
+/* the GPUs that were wished for; false after the refusal was sent, and the job is gone */
+static bool take_wish(struct daemon *d, struct peer *peer, const struct wire_message *msg,
+		      struct job *job, struct ledger_job_spec *spec)
+{
+	const struct wire_run *m = msg->payload;
+	struct err err;
+	int n = wish_parse(d->gpus, job->parent, m->gpu, spec->listed, &err);
+
+	if (n >= 0 && m->n_gpus > (unsigned)n)
+		n = err_set(&err, -EINVAL,
+			    "%u GPUs asked for, CUDA_VISIBLE_DEVICES='%.100s' names %d", m->n_gpus,
+			    m->gpu, n);
+	if (n < 0) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE, "%s", err.text);
+		job_free(job);
+		return false;
+	}
+	spec->n_listed = (unsigned)n;
+	if (!spec->n_gpus)
+		spec->n_gpus = (unsigned)n;
+	return true;
+}
+
 void jobs_run(struct daemon *d, struct peer *peer, const struct wire_message *msg)
 {
 	const struct wire_run *m = msg->payload;
@@ -479,7 +503,7 @@ void jobs_run(struct daemon *d, struct peer *peer, const struct wire_message *ms
 			    why[0] ? ": " : "", why);
 		return;
 	}
-	if (m->gpu[0])
+	if (m->gpu[0] && !(m->flags & WIRE_RUN_VISIBLE))
 		n = gpus_parse(d->gpus, m->gpu, listed, &err);
 	if (n < 0) {
 		peer_refuse(peer, msg->request_id,
@@ -492,6 +516,8 @@ void jobs_run(struct daemon *d, struct peer *peer, const struct wire_message *ms
 	jobs_to_ledger(job, m, clock_now_ns(), &spec);
 	spec.n_listed = (unsigned)n;
 	memcpy(spec.listed, listed, (size_t)n * sizeof(listed[0]));
+	if ((m->flags & WIRE_RUN_VISIBLE) && !take_wish(d, peer, msg, job, &spec))
+		return;
 	job->keeper = peer;
 	job->run_request_id = msg->request_id;
 	peer->job = job;

@@ -219,17 +219,18 @@ struct wire_run {
 	uint32_t job_class;       /* enum wire_class */
 	uint32_t fail_policy;
 	uint32_t when_full_wait; /* 0: fail at once when the card is full */
-	uint32_t n_gpus;
-	uint64_t when_full_ns;  /* how long an allocation may wait */
-	uint64_t admit_wait_ns; /* UINT64_MAX: for ever; 0: --immediate */
+	uint32_t n_gpus;         /* 0, with WIRE_RUN_VISIBLE: all that are named */
+	uint64_t when_full_ns;   /* how long an allocation may wait */
+	uint64_t admit_wait_ns;  /* UINT64_MAX: for ever; 0: --immediate */
 	uint32_t compute_min_permille;
 	uint32_t compute_max_permille;
-	uint32_t flags;
+	uint32_t flags; /* WIRE_RUN_* */
 	uint32_t pad;
 	char name[WIRE_NAME_MAX];
 	char gpu[WIRE_TEXT_MAX]; /* --gpu as written; "" = picked */
 	char command[WIRE_COMMAND_MAX];
 };
+#define WIRE_RUN_VISIBLE (1u << 0) /* gpu is CUDA_VISIBLE_DEVICES, and may be "" */
 
 struct wire_waiting {
 	uint64_t job_id;

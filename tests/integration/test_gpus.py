@@ -88,5 +88,44 @@ class Seen(Cards):
         self.assertEqual(self.look(job=('-g', '1', '--', ALLOT, 'run'))[:2], ([1], [1]))
 
 
+class Wish(Cards):
+    """CUDA_VISIBLE_DEVICES as it stood before `allot run`"""
+
+    def wished(self, value, *job, **env):
+        r = self.run_job(*job, '--', 'sh', '-c', 'echo $ALLOT_GPU_UUIDS $CUDA_VISIBLE_DEVICES', CUDA_VISIBLE_DEVICES=value, **env)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        ours, visible = r.stdout.split()
+        self.assertEqual(ours, visible)
+        return [self.uuids.index(u) for u in ours.split(',')]
+
+    def test_it_picks_the_gpus(self):
+        for value, gpus in (('1', [1]), ('0', [0]), ('1,0', [1, 0]), ('0,1', [0, 1]), (self.uuids[1], [1]), ('1,-1,0', [1]),
+                            (f'{self.uuids[1][:16]},0', [1, 0]), (' 1 ', [1])):
+            self.assertEqual(self.wished(value), gpus, value)
+        self.assertEqual(len(self.wished('0,1', '--gpus', '1')), 1)
+        self.assertEqual(self.wished('0', '-g', '1'), [1])  # what is said stands above it
+        self.assertEqual(self.cuda(CUDA_VISIBLE_DEVICES='1'), [1])
+
+    def test_one_that_names_none_is_refused(self):
+        for value in ('', '-1', 'x', '64', 'GPU-', '0,0', f'0,{self.uuids[0]}', 'a' * 600):
+            r = self.run_job('--', 'true', CUDA_VISIBLE_DEVICES=value)
+            self.assertEqual((r.returncode, len(r.stderr.splitlines())), (125, 1), value)
+            self.assertIn('CUDA_VISIBLE_DEVICES', r.stderr)
+        r = self.run_job('--gpus', '2', '--', 'true', CUDA_VISIBLE_DEVICES='0,9')
+        self.assertEqual(r.returncode, 125)
+        self.assertIn('names 1', r.stderr)
+        self.assertEqual(self.ps(), [])
+
+    def test_inside_a_job_it_counts_the_lease(self):
+        def nested(value):
+            r = self.run_job('-g', '1', '--', 'env', f'CUDA_VISIBLE_DEVICES={value}', ALLOT, 'run', '--', SEEN)
+            return r.returncode, [self.uuids.index(w.split()[2]) for w in r.stdout.splitlines() if w.startswith('cuda')]
+        self.assertEqual(nested('0'), (0, [1]))
+        self.assertEqual(nested('1'), (125, []))
+        self.assertEqual(nested(self.uuids[0]), (125, []))
+        # the list that allot has set is nobody's wish: one of the two is picked
+        self.assertEqual(len(self.cuda(job=('-g', '0,1', '--', ALLOT, 'run'))), 1)
+
+
 if __name__ == '__main__':
     tap.main()
