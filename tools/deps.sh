@@ -30,6 +30,7 @@ look() {
 	need_lib libsystemd libsystemd-dev
 	need_lib sqlite3 libsqlite3-dev
 	need_lib jansson libjansson-dev
+	need_lib yaml-0.1 libyaml-dev
 	[ "$what" = check ] || return 0
 	need_lib cmocka libcmocka-dev
 	need_cmd clang clang
