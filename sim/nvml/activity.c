@@ -77,6 +77,9 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
 		return r;
 	if (!rates)
 		return NVML_ERROR_INVALID_ARGUMENT;
+	/* as reported of cards in MIG mode and of their instances */
+	if (device->info->mig_mode || sim_nvml_is_instance(device))
+		return NVML_ERROR_NOT_SUPPORTED;
 	sim_nvml_load(device, &load);
 	rates->gpu = load.gpu_pct;
 	rates->memory = load.copy_pct;

@@ -33,9 +33,13 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 
 static nvmlReturn_t give(unsigned index, nvmlDevice_t *device)
 {
-	if (sim_nvml_is_lost(index))
+	nvmlDevice_t found = &sim_nvml.devices[index];
+
+	if (sim_nvml_is_lost(sim_nvml_card(found)->index))
 		return NVML_ERROR_GPU_IS_LOST;
-	*device = &sim_nvml.devices[index];
+	if (sim_nvml_is_instance(found) && sim_nvml_is_gone(index - sim_nvml.device_count))
+		return NVML_ERROR_NOT_FOUND;
+	*device = found;
 	return NVML_SUCCESS;
 }
 
@@ -126,7 +130,7 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *
 
 static nvmlReturn_t by_uuid(const uint8_t uuid[16], nvmlDevice_t *device)
 {
-	for (unsigned i = 0; i < sim_nvml.device_count; i++)
+	for (unsigned i = 0; i < sim_nvml_devices(); i++)
 		if (!memcmp(sim_nvml.devices[i].info->uuid, uuid, 16))
 			return give(i, device);
 	return NVML_ERROR_NOT_FOUND;
@@ -198,10 +202,13 @@ nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *wanted, nvmlDevice_t *devic
 }
 
 SIM_NVML_GET_TEXT(nvmlDeviceGetName, device->info->name)
-SIM_NVML_GET_TEXT(nvmlDeviceGetUUID, fmt_uuid(&(struct fmt_buf){ "" }, "GPU-", device->info->uuid))
+SIM_NVML_GET_TEXT(nvmlDeviceGetUUID,
+		  fmt_uuid(&(struct fmt_buf){ "" }, sim_nvml_is_instance(device) ? "MIG-" : "GPU-",
+			   device->info->uuid))
 SIM_NVML_GET_TEXT(nvmlDeviceGetSerial, serial(device, &(struct text){ "" }))
-SIM_NVML_GET(nvmlDeviceGetIndex, unsigned int, device->index)
-SIM_NVML_GET(nvmlDeviceGetMinorNumber, unsigned int, device->index)
+SIM_NVML_GET(nvmlDeviceGetIndex, unsigned int,
+	     sim_nvml_is_instance(device) ? device->info->mig_index : device->index)
+SIM_NVML_GET(nvmlDeviceGetMinorNumber, unsigned int, sim_nvml_card(device)->index)
 SIM_NVML_GET(nvmlDeviceGetBoardId, unsigned int,
 	     device->info->pci_domain << 16 | device->info->pci_bus << 8 | device->info->pci_device)
 SIM_NVML_GET(nvmlDeviceGetMultiGpuBoard, unsigned int, 0)

@@ -159,35 +159,69 @@ nvmlReturn_t sim_nvml_fault(enum nvml_sym symbol)
 	return r;
 }
 
-bool sim_nvml_is_lost(unsigned index)
+/* does a word stand there, alone or as @word=@number? */
+static bool has_word(const char *alone, const char *word, unsigned number)
 {
-	const char *at, *word;
+	const char *at, *w;
+	bool found = false;
+	char mine[32];
 	size_t len;
-	bool lost = false;
-	char mine[24];
 
-	if (!str_print(mine, sizeof(mine), "lost=%u", index))
+	if (!str_print(mine, sizeof(mine), "%s=%u", word, number))
 		return false;
 	pthread_mutex_lock(&faults.lock);
+	refresh();
 	at = faults.text;
-	while ((word = next_word(&at, &len)))
-		if (is_named(word, len, "lost") || is_named(word, len, mine))
-			lost = true;
+	while ((w = next_word(&at, &len)))
+		found = found || is_named(w, len, alone) || is_named(w, len, mine);
 	pthread_mutex_unlock(&faults.lock);
-	return lost;
+	return found;
+}
+
+bool sim_nvml_is_lost(unsigned index)
+{
+	return has_word("lost", "lost", index);
+}
+
+bool sim_nvml_is_gone(unsigned index)
+{
+	return has_word("no-instance", "no-instance", index);
+}
+
+bool sim_nvml_is_graphics(unsigned pid)
+{
+	return has_word("", "graphics", pid);
 }
 
 bool sim_nvml_hides_memory(void)
 {
-	const char *at, *word;
-	bool hides = false;
+	return has_word("no-process-memory", "", 0);
+}
+
+bool sim_nvml_hides_instances(void)
+{
+	return has_word("no-instance-memory", "", 0);
+}
+
+unsigned sim_nvml_crowd(void)
+{
+	const char *at, *w;
+	uint64_t n = 0;
 	size_t len;
 
 	pthread_mutex_lock(&faults.lock);
 	refresh();
 	at = faults.text;
-	while ((word = next_word(&at, &len)))
-		hides = hides || is_named(word, len, "no-process-memory");
+	while ((w = next_word(&at, &len))) {
+		char number[12];
+
+		if (len <= 6 || len - 6 >= sizeof(number) || memcmp(w, "crowd=", 6))
+			continue;
+		memcpy(number, w + 6, len - 6);
+		number[len - 6] = '\0';
+		if (parse_u64(number, 0, SIM_NVML_CROWD_MAX, &n, NULL) < 0)
+			n = 0;
+	}
 	pthread_mutex_unlock(&faults.lock);
-	return hides;
+	return (unsigned)n;
 }

@@ -27,7 +27,7 @@ static nvmlReturn_t open_state(void)
 	sim_nvml.opened_by = getpid();
 	profile = sim_state_profile(state);
 	sim_nvml.device_count = profile->device_count;
-	for (unsigned i = 0; i < profile->device_count; i++) {
+	for (unsigned i = 0; i < SIM_DEVICES_MAX; i++) {
 		sim_nvml.devices[i].index = i;
 		sim_nvml.devices[i].info = &profile->devices[i];
 	}
@@ -105,9 +105,12 @@ nvmlReturn_t sim_nvml_enter_device(enum nvml_sym symbol, nvmlDevice_t device)
 
 	if (r)
 		return r;
-	if (offset % sizeof(*device) || offset / sizeof(*device) >= sim_nvml.device_count)
+	if (offset % sizeof(*device) || offset / sizeof(*device) >= sim_nvml_devices())
 		return NVML_ERROR_INVALID_ARGUMENT;
-	return sim_nvml_is_lost(device->index) ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
+	if (sim_nvml_is_instance(device) && sim_nvml_is_gone(device->index - sim_nvml.device_count))
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return sim_nvml_is_lost(sim_nvml_card(device)->index) ? NVML_ERROR_GPU_IS_LOST
+							      : NVML_SUCCESS;
 }
 
 nvmlReturn_t sim_nvml_text(char *buf, unsigned length, const char *text)

@@ -171,6 +171,7 @@ enum list_kind { LIST_COMPUTE, LIST_GRAPHICS, LIST_MPS };
 struct entry {
 	unsigned pid;
 	uint64_t used_bytes;
+	unsigned gi, ci;
 };
 
 typedef void write_entry(void *array, unsigned i, const struct entry *e);
@@ -183,11 +184,10 @@ static void write_v1(void *array, unsigned i, const struct entry *e)
 
 static void write_v2(void *array, unsigned i, const struct entry *e)
 {
-	((nvmlProcessInfo_v2_t *)array)[i] =
-		(nvmlProcessInfo_v2_t){ .pid = e->pid,
-					.usedGpuMemory = e->used_bytes,
-					.gpuInstanceId = NVML_NO_INSTANCE,
-					.computeInstanceId = NVML_NO_INSTANCE };
+	((nvmlProcessInfo_v2_t *)array)[i] = (nvmlProcessInfo_v2_t){ .pid = e->pid,
+								     .usedGpuMemory = e->used_bytes,
+								     .gpuInstanceId = e->gi,
+								     .computeInstanceId = e->ci };
 }
 
 static void write_detail(void *array, unsigned i, const struct entry *e)
@@ -195,39 +195,62 @@ static void write_detail(void *array, unsigned i, const struct entry *e)
 	((nvmlProcessDetail_v1_t *)array)[i] =
 		(nvmlProcessDetail_v1_t){ .pid = e->pid,
 					  .usedGpuMemory = e->used_bytes,
-					  .gpuInstanceId = NVML_NO_INSTANCE,
-					  .computeInstanceId = NVML_NO_INSTANCE };
+					  .gpuInstanceId = e->gi,
+					  .computeInstanceId = e->ci };
+}
+
+/* what @device's list of that kind holds: heap, NULL without memory */
+static struct entry *gather(nvmlDevice_t device, enum list_kind kind, unsigned *ret_n)
+{
+	bool is_instance = sim_nvml_is_instance(device);
+	bool hidden = sim_nvml_hides_memory() ||
+		      ((is_instance || device->info->mig_mode) && sim_nvml_hides_instances());
+	unsigned crowd = is_instance || kind != LIST_COMPUTE ? 0 : sim_nvml_crowd(), n, k = 0;
+	AUTO_FREE struct sim_proc *procs = calloc(SIM_PROCS_MAX, sizeof(*procs));
+	struct entry *all = calloc(SIM_PROCS_MAX + crowd, sizeof(*all));
+
+	if (!procs || !all || kind == LIST_MPS) {
+		*ret_n = 0;
+		return all;
+	}
+	n = sim_state_procs(sim_nvml.state, device->index, procs, SIM_PROCS_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		struct entry e = { sim_nvml_pid(&procs[i]),
+				   hidden ? (uint64_t)NVML_VALUE_NOT_AVAILABLE
+					  : procs[i].used_bytes,
+				   is_instance ? device->info->gi : NVML_NO_INSTANCE,
+				   is_instance ? device->info->ci : NVML_NO_INSTANCE };
+
+		if (kind == LIST_COMPUTE || sim_nvml_is_graphics(e.pid))
+			all[k++] = e;
+	}
+	for (unsigned i = 0; i < crowd; i++)
+		all[k++] = (struct entry){ SIM_NVML_CROWD_PID + i, SIM_PAGE_BYTES, NVML_NO_INSTANCE,
+					   NVML_NO_INSTANCE };
+	*ret_n = k;
+	return all;
 }
 
 /* room in *count, number out; what does not fit is not written at all */
 static nvmlReturn_t list(nvmlDevice_t device, enum list_kind kind, unsigned *count, void *array,
 			 write_entry *write)
 {
-	bool hidden = sim_nvml_hides_memory();
-	AUTO_FREE struct sim_proc *procs = NULL;
-	unsigned room, n = 0;
+	AUTO_FREE struct entry *all = NULL;
+	unsigned room, n;
 
 	if (!count)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	room = *count;
-	if (kind == LIST_COMPUTE) {
-		procs = calloc(SIM_PROCS_MAX, sizeof(*procs));
-		if (!procs)
-			return NVML_ERROR_MEMORY;
-		n = sim_state_procs(sim_nvml.state, device->index, procs, SIM_PROCS_MAX);
-	}
+	all = gather(device, kind, &n);
+	if (!all)
+		return NVML_ERROR_MEMORY;
 	if (n && room && !array) /* of an empty list nobody wants the array: measured */
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*count = n;
 	if (n > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
-	for (unsigned i = 0; i < n; i++) {
-		struct entry e = { sim_nvml_pid(&procs[i]),
-				   hidden ? (uint64_t)NVML_VALUE_NOT_AVAILABLE
-					  : procs[i].used_bytes };
-
-		write(array, i, &e);
-	}
+	for (unsigned i = 0; i < n; i++)
+		write(array, i, &all[i]);
 	return NVML_SUCCESS;
 }
 

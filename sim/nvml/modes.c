@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Modes, links, error counters, events: what a healthy data-centre card without MIG says. */
+/* Modes, links, error counters, events: what a healthy data-centre card says. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,8 +26,6 @@ SIM_NVML_GET(nvmlDeviceGetCurrPcieLinkWidth, unsigned int, 16)
 SIM_NVML_GET(nvmlDeviceGetMaxPcieLinkWidth, unsigned int, 16)
 SIM_NVML_GET(nvmlDeviceGetPcieSpeed, unsigned int, 32000)
 SIM_NVML_GET(nvmlDeviceGetPcieReplayCounter, unsigned int, 0)
-SIM_NVML_GET(nvmlDeviceIsMigDeviceHandle, unsigned int, 0)
-SIM_NVML_GET(nvmlDeviceGetMaxMigDeviceCount, unsigned int, 0)
 SIM_NVML_GET(nvmlDeviceGetNumFans, unsigned int, 0)
 SIM_NVML_GET(nvmlDeviceGetSupportedEventTypes, unsigned long long, NVML_EVENT_XID)
 
@@ -42,11 +40,6 @@ static nvmlReturn_t pair(enum nvml_sym symbol, nvmlDevice_t device, unsigned *a,
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*a = *b = value;
 	return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
-{
-	return pair(NVML_SYM_nvmlDeviceGetMigMode, device, current, pending, 0);
 }
 
 nvmlReturn_t nvmlDeviceGetGspFirmwareMode(nvmlDevice_t device, unsigned int *enabled,
@@ -77,29 +70,6 @@ nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char *version)
 }
 
 SIM_NVML_GET_TEXT(nvmlDeviceGetVbiosVersion, "96.00.A5.00.01")
-
-/* ---- MIG: there is none ---- */
-
-nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index,
-						 nvmlDevice_t *mig)
-{
-	nvmlReturn_t r =
-		sim_nvml_enter_device(NVML_SYM_nvmlDeviceGetMigDeviceHandleByIndex, device);
-
-	(void)index;
-	if (r)
-		return r;
-	return mig ? NVML_ERROR_NOT_FOUND : NVML_ERROR_INVALID_ARGUMENT;
-}
-
-nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mig, nvmlDevice_t *device)
-{
-	nvmlReturn_t r =
-		sim_nvml_enter_device(NVML_SYM_nvmlDeviceGetDeviceHandleFromMigDeviceHandle, mig);
-
-	(void)device;
-	return r ? r : NVML_ERROR_INVALID_ARGUMENT;
-}
 
 /* ---- errors that did not happen ---- */
 

@@ -11,7 +11,8 @@
  * ours.  Symbols without a body of their own have a weak one in defaults.c, with the same checks,
  * that answers NOT_SUPPORTED, or NO_PERMISSION where the name would change a device.
  *
- * A handle points into sim_nvml.devices; it stays valid for the life of the process, as the real
+ * Cards' handles stand first in sim_nvml.devices, those of MIG instances (mig.c) behind them.  A
+ * handle points into it; it stays valid for the life of the process, as the real
  * one's does.  The library is initialised as often as nvmlInit was called; the state is opened at
  * the first one, and again in a forked child, and closed by the last nvmlShutdown, which no other
  * call of the program may overlap.  Otherwise any thread.
@@ -23,6 +24,10 @@
  *                           "*", which leaves nvmlInit and nvmlShutdown alone
  *   lost, lost=INDEX        every question about the device is answered GPU_IS_LOST
  *   no-process-memory       lists name the processes, but what each uses is not available (WSL)
+ *   no-instance-memory      the same, on MIG instances and on cards in MIG mode
+ *   graphics=PID            that process draws too: it stands in both lists (C+G)
+ *   crowd=N                 N compute processes of 2 MiB more on every card, that nobody has heard
+ * of no-instance=INDEX       the MIG instance of that index (over all cards) is taken away
  */
 
 #include <pthread.h>
@@ -45,7 +50,7 @@ struct sim_nvml_mark {
 };
 
 struct nvmlDevice_st {
-	unsigned index; /* in the shared state: PCI order */
+	unsigned index; /* in the shared state: cards in PCI order, then MIG instances */
 	const struct sim_device_info *info;
 	struct sim_nvml_mark older, newer; /* under sim_nvml.lock */
 };
@@ -55,8 +60,8 @@ struct sim_nvml {
 	unsigned init_count;
 	int opened_by; /* pid that opened the state: a forked child opens its own */
 	struct sim_state *state;
-	char dir[4096]; /* the simulator's folder */
-	unsigned device_count;
+	char dir[4096];        /* the simulator's folder */
+	unsigned device_count; /* cards */
 	struct nvmlDevice_st devices[SIM_DEVICES_MAX];
 };
 
@@ -68,11 +73,38 @@ nvmlReturn_t sim_nvml_enter(enum nvml_sym symbol);
 /** sim_nvml_enter_device - the same, and @device is one of ours and not lost */
 nvmlReturn_t sim_nvml_enter_device(enum nvml_sym symbol, nvmlDevice_t device);
 
+/** sim_nvml_devices - cards and instances together, as the profile is now */
+unsigned sim_nvml_devices(void);
+
+/** sim_nvml_is_instance - is it a MIG device? */
+static inline bool sim_nvml_is_instance(nvmlDevice_t device)
+{
+	return device->info->is_instance != 0;
+}
+
+/** sim_nvml_card - the card of an instance; a card itself */
+nvmlDevice_t sim_nvml_card(nvmlDevice_t device);
+
 /** sim_nvml_fault - the answer that a configured fault gives; may not return for long */
 nvmlReturn_t sim_nvml_fault(enum nvml_sym symbol);
 
 /** sim_nvml_hides_memory - is what a process uses not told? */
 bool sim_nvml_hides_memory(void);
+
+/** sim_nvml_hides_instances - the same, where there is MIG? */
+bool sim_nvml_hides_instances(void);
+
+/** sim_nvml_is_gone - was MIG instance @index (over all cards) taken away? */
+bool sim_nvml_is_gone(unsigned index);
+
+#define SIM_NVML_CROWD_MAX 4096
+#define SIM_NVML_CROWD_PID 5000000 /* the first of them; no kernel gives out such numbers */
+
+/** sim_nvml_crowd - how many processes of nobody are listed */
+unsigned sim_nvml_crowd(void);
+
+/** sim_nvml_is_graphics - does that process draw? */
+bool sim_nvml_is_graphics(unsigned pid);
 
 /** sim_nvml_is_lost - has device @index fallen off the bus? */
 bool sim_nvml_is_lost(unsigned index);

@@ -12,7 +12,7 @@
 #include "sim/state/state.h"
 
 #define STATE_MAGIC   UINT64_C(0x746174536d697341)
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 #define BOOT_ID_SIZE  40
 #define DIR_SIZE      3072
 #define OPEN_TRIES    16

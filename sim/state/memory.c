@@ -6,19 +6,52 @@
 #include "base/size.h"
 #include "sim/state/layout.h"
 
-static uint64_t row_used(const struct row *row, unsigned index)
+static bool is_device(const struct shared *s, unsigned index)
+{
+	return index < s->profile.device_count + s->profile.instance_count;
+}
+
+/* is @i what @index is made of: itself, or one of a card's instances? */
+static bool is_part(const struct shared *s, unsigned i, unsigned index)
+{
+	const struct sim_device_info *d = &s->profile.devices[i];
+
+	return i == index || (d->is_instance && d->parent == index);
+}
+
+static uint64_t row_use(const struct shared *s, const struct row *row, unsigned index, unsigned use)
+{
+	uint64_t used = 0;
+
+	for (unsigned i = index; is_device(s, i); i++)
+		if (is_part(s, i, index))
+			used = size_sat_add(used, row->devices[i].use_bytes[use]);
+	return used;
+}
+
+static uint64_t row_used(const struct shared *s, const struct row *row, unsigned index)
 {
 	uint64_t used = 0;
 
 	for (unsigned use = 0; use < SIM_USE_COUNT; use++)
-		used = size_sat_add(used, row->devices[index].use_bytes[use]);
+		used = size_sat_add(used, row_use(s, row, index, use));
 	return used;
 }
 
 /* NVML's figure of a process lacks managed memory, the card's has it */
-static uint64_t row_shown(const struct row *row, unsigned index)
+static uint64_t row_shown(const struct shared *s, const struct row *row, unsigned index)
 {
-	return row_used(row, index) - row->devices[index].use_bytes[SIM_USE_MANAGED];
+	return row_used(s, row, index) - row_use(s, row, index, SIM_USE_MANAGED);
+}
+
+static uint64_t row_contexts(const struct shared *s, const struct row *row, unsigned index)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = index; is_device(s, i); i++)
+		if (is_part(s, i, index))
+			n += row->devices[i].contexts;
+	return n;
 }
 
 static uint64_t used_by_all(const struct shared *s, unsigned index)
@@ -27,7 +60,7 @@ static uint64_t used_by_all(const struct shared *s, unsigned index)
 
 	for (unsigned i = 0; i < s->rows_end; i++) {
 		if (s->rows[i].is_taken)
-			used = size_sat_add(used, row_used(&s->rows[i], index));
+			used = size_sat_add(used, row_used(s, &s->rows[i], index));
 	}
 	return used;
 }
@@ -46,7 +79,7 @@ int sim_state_take(struct sim_state *state, unsigned index, enum sim_use use, ui
 	struct shared *s = state->shared;
 	bool is_room;
 
-	if (state->row < 0 || index >= s->profile.device_count)
+	if (state->row < 0 || !is_device(s, index))
 		return -EINVAL;
 	sim_state_lock(state);
 	is_room = fits(s, index, bytes);
@@ -64,7 +97,7 @@ void sim_state_give(struct sim_state *state, unsigned index, enum sim_use use, u
 {
 	uint64_t *held;
 
-	if (state->row < 0 || index >= state->shared->profile.device_count)
+	if (state->row < 0 || !is_device(state->shared, index))
 		return;
 	sim_state_lock(state);
 	held = &state->shared->rows[state->row].devices[index].use_bytes[use];
@@ -76,7 +109,7 @@ void sim_state_count_context(struct sim_state *state, unsigned index, int change
 {
 	uint64_t *contexts;
 
-	if (state->row < 0 || index >= state->shared->profile.device_count)
+	if (state->row < 0 || !is_device(state->shared, index))
 		return;
 	sim_state_lock(state);
 	contexts = &state->shared->rows[state->row].devices[index].contexts;
@@ -117,9 +150,10 @@ unsigned sim_state_procs(struct sim_state *state, unsigned index, struct sim_pro
 	for (unsigned i = 0; i < s->rows_end; i++) {
 		const struct row *row = &s->rows[i];
 		const struct row_device *device = &row->devices[index];
-		uint64_t used = row_shown(row, index);
+		uint64_t used = row_shown(s, row, index);
+		uint64_t contexts = row_contexts(s, row, index);
 
-		if (!row->is_taken || (!used && !device->contexts))
+		if (!row->is_taken || (!used && !contexts))
 			continue;
 		if (count < max) {
 			struct sim_proc *p = &ret[count];
@@ -129,8 +163,9 @@ unsigned sim_state_procs(struct sim_state *state, unsigned index, struct sim_pro
 			p->pid_ns = row->pid_ns;
 			p->start_ticks = row->start_ticks;
 			p->used_bytes = used;
-			memcpy(p->use_bytes, device->use_bytes, sizeof(p->use_bytes));
-			p->contexts = (unsigned)device->contexts;
+			for (unsigned use = 0; use < SIM_USE_COUNT; use++)
+				p->use_bytes[use] = row_use(s, row, index, use);
+			p->contexts = (unsigned)contexts;
 			p->busy_total_ns = device->exec.busy_total_ns;
 		}
 		count++;

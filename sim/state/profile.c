@@ -25,7 +25,17 @@ __asm__(".pushsection .rodata\n"
 extern const char sim_profile_h200[] __attribute__((visibility("hidden")));
 extern const char sim_profile_h200_end[] __attribute__((visibility("hidden")));
 
-enum kind { KIND_TEXT, KIND_U32, KIND_SIZE, KIND_TIME, KIND_UUID, KIND_PCI, KIND_CC, KIND_HEX };
+enum kind {
+	KIND_TEXT,
+	KIND_U32,
+	KIND_SIZE,
+	KIND_TIME,
+	KIND_UUID,
+	KIND_PCI,
+	KIND_CC,
+	KIND_HEX,
+	KIND_PROFILE
+};
 
 struct key {
 	const char *name;
@@ -64,6 +74,18 @@ static const struct key device_keys[] = {
 	{ "context_time", KIND_TIME, DEVICE(context_ns), 0, 0 },
 	{ "copy_rate", KIND_SIZE, DEVICE(copy_bytes_per_s), MIB, 64 * TIB },
 	{ "device_copy_rate", KIND_SIZE, DEVICE(device_copy_bytes_per_s), MIB, 64 * TIB },
+	{ "mig", KIND_U32, DEVICE(mig_mode), 0, 1 },
+};
+
+static const struct key instance_keys[] = {
+	{ "profile", KIND_PROFILE, DEVICE(mig_profile), 0, 0 },
+	{ "uuid", KIND_UUID, DEVICE(uuid), 0, 0 },
+	{ "memory", KIND_SIZE, DEVICE(memory_bytes), 64 * MIB, 64 * TIB },
+	{ "gi", KIND_U32, DEVICE(gi), 0, 255 },
+	{ "ci", KIND_U32, DEVICE(ci), 0, 255 },
+	{ "reserved", KIND_SIZE, DEVICE(reserved_bytes), 1, 64 * TIB },
+	{ "sms", KIND_U32, DEVICE(sms), 1, 1024 },
+	{ "context", KIND_SIZE, DEVICE(context_bytes), 1, TIB },
 };
 
 static const struct key machine_keys[] = {
@@ -80,6 +102,8 @@ struct parser {
 	unsigned line;
 	struct sim_profile *profile;
 	struct sim_device_info *device; /* NULL before the first section */
+	uint32_t card;                  /* the last [device]'s place */
+	uint32_t entries;               /* cards and instances so far, in the file's order */
 	uint64_t seen;                  /* bit n: device_keys[n] */
 	uint64_t machine_seen;
 	struct err *err;
@@ -197,6 +221,10 @@ static int set_value(const struct parser *p, const struct key *key, void *base, 
 		if (!*value || !str_copy(field, room, value))
 			r = -EINVAL;
 		break;
+	case KIND_PROFILE:
+		if (!*value || !str_copy(field, sizeof(p->device->mig_profile), value))
+			r = -EINVAL;
+		break;
 	case KIND_U32:
 		r = parse_u64(value, key->low, key->high, &number, NULL);
 		if (!r)
@@ -228,10 +256,25 @@ static int set_value(const struct parser *p, const struct key *key, void *base, 
 	return r ? fail(p, "not a value for this key:", value) : 0;
 }
 
+/* the keys of the section that is being read */
+static const struct key *section_keys(const struct parser *p, size_t *ret_count)
+{
+	if (!p->device) {
+		*ret_count = ARRAY_SIZE(machine_keys);
+		return machine_keys;
+	}
+	if (p->device->is_instance) {
+		*ret_count = ARRAY_SIZE(instance_keys);
+		return instance_keys;
+	}
+	*ret_count = ARRAY_SIZE(device_keys);
+	return device_keys;
+}
+
 static int set_key(struct parser *p, const char *name, const char *value)
 {
-	const struct key *keys = p->device ? device_keys : machine_keys;
-	size_t count = p->device ? ARRAY_SIZE(device_keys) : ARRAY_SIZE(machine_keys);
+	size_t count;
+	const struct key *keys = section_keys(p, &count);
 	uint64_t *seen = p->device ? &p->seen : &p->machine_seen;
 
 	for (size_t i = 0; i < count; i++) {
@@ -246,14 +289,30 @@ static int set_key(struct parser *p, const char *name, const char *value)
 	return fail(p, "unknown key", name);
 }
 
+/* as CUDA and NVML call it: "NVIDIA H200 MIG 1g.18gb" */
+static int name_instance(const struct parser *p)
+{
+	const struct sim_device_info *card = &p->profile->devices[p->card];
+
+	if (!str_print(p->device->name, sizeof(p->device->name), "%s MIG %s", card->name,
+		       p->device->mig_profile))
+		return fail(p, "too long a name with", p->device->mig_profile);
+	return 0;
+}
+
 static int end_section(const struct parser *p)
 {
+	size_t count;
+	const struct key *keys = section_keys(p, &count);
+
 	if (!p->device)
 		return 0;
 	for (size_t i = 0; i < KEYS_NEEDED; i++) {
 		if (!(p->seen & (uint64_t)1 << i))
-			return fail(p, "the device above has no", device_keys[i].name);
+			return fail(p, "the device above has no", keys[i].name);
 	}
+	if (p->device->is_instance && name_instance(p))
+		return -EINVAL;
 	if (p->device->reserved_bytes + p->device->context_bytes >= p->device->memory_bytes)
 		return fail(p, "no room beside 'reserved' and 'context' on", p->device->name);
 	return 0;
@@ -265,10 +324,32 @@ static int begin_section(struct parser *p, const struct sim_device_info *fresh)
 
 	if (r)
 		return r;
-	if (p->profile->device_count == SIM_DEVICES_MAX)
+	if (p->entries == SIM_DEVICES_MAX)
 		return fail(p, "too many devices at", "[device]");
-	p->device = &p->profile->devices[p->profile->device_count++];
+	p->card = p->entries;
+	p->device = &p->profile->devices[p->entries++];
+	p->profile->device_count++;
 	*p->device = *fresh;
+	p->seen = 0;
+	return 0;
+}
+
+/* a part of the card above */
+static int begin_instance(struct parser *p)
+{
+	int r = end_section(p);
+
+	if (r)
+		return r;
+	if (!p->device || !p->profile->devices[p->card].mig_mode)
+		return fail(p, "no card with 'mig = 1' above", "[instance]");
+	if (p->entries == SIM_DEVICES_MAX)
+		return fail(p, "too many devices at", "[instance]");
+	p->device = &p->profile->devices[p->entries++];
+	p->profile->instance_count++;
+	*p->device = p->profile->devices[p->card];
+	p->device->mig_mode = 0;
+	p->device->is_instance = 1;
 	p->seen = 0;
 	return 0;
 }
@@ -292,6 +373,8 @@ static int parse_line(struct parser *p, char *line, const struct sim_device_info
 	line = trim(line);
 	if (!*line || *line == '#')
 		return 0;
+	if (!strcmp(line, "[instance]"))
+		return begin_instance(p);
 	if (*line == '[')
 		return strcmp(line, "[device]") ? fail(p, "unknown section", line)
 						: begin_section(p, fresh);
@@ -307,26 +390,60 @@ static uint64_t pci_rank(const struct sim_device_info *d)
 	return (uint64_t)d->pci_domain << 16 | d->pci_bus << 8 | d->pci_device;
 }
 
+/* cards before instances, each in PCI order, those of a card by their ids */
+static bool is_before(const struct sim_device_info *a, const struct sim_device_info *b)
+{
+	if (a->is_instance != b->is_instance)
+		return !a->is_instance;
+	if (pci_rank(a) != pci_rank(b))
+		return pci_rank(a) < pci_rank(b);
+	return a->gi != b->gi ? a->gi < b->gi : a->ci < b->ci;
+}
+
+static int check_pair(const struct parser *p, const struct sim_device_info *a,
+		      const struct sim_device_info *b)
+{
+	bool same_card = a->is_instance == b->is_instance && pci_rank(a) == pci_rank(b);
+
+	if (same_card && !a->is_instance)
+		return fail(p, "two devices have the PCI address of", b->name);
+	if (same_card && a->gi == b->gi && a->ci == b->ci)
+		return fail(p, "two instances have the ids of", b->name);
+	if (!memcmp(a->uuid, b->uuid, sizeof(a->uuid)))
+		return fail(p, "two devices have the UUID of", b->name);
+	return 0;
+}
+
+/* every instance knows its card, and its number on that card */
+static void number_instances(struct sim_profile *profile)
+{
+	for (uint32_t i = 0; i < profile->instance_count; i++) {
+		struct sim_device_info *d = &profile->devices[profile->device_count + i];
+
+		for (uint32_t k = 0; k < profile->device_count; k++)
+			if (pci_rank(&profile->devices[k]) == pci_rank(d))
+				d->parent = k;
+		d->mig_index = i && d[-1].parent == d->parent ? d[-1].mig_index + 1 : 0;
+	}
+}
+
 static int order_devices(const struct parser *p)
 {
 	struct sim_device_info *d = p->profile->devices;
 
-	for (uint32_t i = 1; i < p->profile->device_count; i++) {
-		for (uint32_t k = i; k && pci_rank(&d[k - 1]) > pci_rank(&d[k]); k--) {
+	for (uint32_t i = 1; i < p->entries; i++) {
+		for (uint32_t k = i; k && is_before(&d[k], &d[k - 1]); k--) {
 			struct sim_device_info swapped = d[k];
 
 			d[k] = d[k - 1];
 			d[k - 1] = swapped;
 		}
 	}
-	for (uint32_t i = 0; i < p->profile->device_count; i++) {
-		for (uint32_t k = 0; k < i; k++) {
-			if (pci_rank(&d[k]) == pci_rank(&d[i]))
-				return fail(p, "two devices have the PCI address of", d[i].name);
-			if (!memcmp(d[k].uuid, d[i].uuid, sizeof(d[k].uuid)))
-				return fail(p, "two devices have the UUID of", d[i].name);
-		}
-	}
+	for (uint32_t i = 0; i < p->entries; i++)
+		for (uint32_t k = 0; k < i; k++)
+			if (check_pair(p, &d[k], &d[i]))
+				return -EINVAL;
+	number_instances(p->profile);
 	return 0;
 }
 

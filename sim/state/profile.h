@@ -9,6 +9,12 @@
  *   driver_version = 580.159.04    before the first section: the machine
  *   [device]                       one section a device
  *   memory = 143771M
+ *   mig = 1                        the card is in MIG mode
+ *   [instance]                     of the device above: a MIG device with a UUID of its own
+ *   profile = 1g.18gb
+ *
+ * An instance has its card's value of every key that it does not give, except profile, uuid, memory
+ * and gi, which it must state; only a card with mig = 1 has any.
  *
  * Every device key not given has the H200's value, except name, uuid, pci and memory, which each
  * section must state. Devices stand in PCI order, whatever their order in the file. The parser is
@@ -20,7 +26,7 @@
 
 struct err;
 
-#define SIM_DEVICES_MAX 16
+#define SIM_DEVICES_MAX 16 /* cards and instances together */
 
 /* struct sim_device_info - the fixed facts of one device; plain data, shared between processes */
 struct sim_device_info {
@@ -44,12 +50,20 @@ struct sim_device_info {
 	uint64_t switch_ns;  /* between two processes' work */
 	uint64_t context_ns; /* making a context */
 	uint64_t copy_bytes_per_s, device_copy_bytes_per_s;
+	/* MIG: of a card, and of an instance */
+	uint32_t mig_mode;
+	uint32_t is_instance;
+	uint32_t parent; /* the card's place in the list */
+	uint32_t mig_index, gi, ci;
+	char mig_profile[24]; /* "1g.18gb" */
 };
 
 struct sim_profile {
 	char driver_version[80];
-	uint32_t cuda_version; /* 13000 is 13.0 */
-	uint32_t device_count;
+	uint32_t cuda_version;   /* 13000 is 13.0 */
+	uint32_t device_count;   /* cards: they stand first, in PCI order */
+	uint32_t instance_count; /* behind them, by card, GPU instance and compute instance */
+	uint32_t pad;
 	struct sim_device_info devices[SIM_DEVICES_MAX];
 };
 

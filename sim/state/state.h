@@ -14,6 +14,9 @@
  * Rows of the dead are wiped by whoever next takes the lock. The lock is a robust mutex; who only
  * reads does not wait for long, so that a process stopped in the middle holds up no sampler.
  *
+ * Devices are numbered as the profile lists them: cards, then MIG instances. What an instance's
+ * programs hold is theirs alone; a card in MIG mode shows the sum of its instances.
+ *
  * Memory is paged: only counts of bytes contend, there is no fragmentation; what programs allocate
  * comes in whole SIM_PAGE_BYTES.
  *

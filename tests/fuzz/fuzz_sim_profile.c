@@ -14,8 +14,16 @@ static uint64_t rank(const struct sim_device_info *d)
 
 static void check(const struct sim_profile *p)
 {
-	if (!p->device_count || p->device_count > SIM_DEVICES_MAX)
+	if (!p->device_count || p->device_count > SIM_DEVICES_MAX ||
+	    p->instance_count > SIM_DEVICES_MAX - p->device_count)
 		abort();
+	for (uint32_t i = 0; i < p->instance_count; i++) {
+		const struct sim_device_info *d = &p->devices[p->device_count + i];
+
+		if (!d->is_instance || d->parent >= p->device_count ||
+		    rank(&p->devices[d->parent]) != rank(d))
+			abort();
+	}
 	for (uint32_t i = 0; i < p->device_count; i++) {
 		const struct sim_device_info *d = &p->devices[i];
 

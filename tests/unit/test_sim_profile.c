@@ -15,6 +15,9 @@
 
 #define HEAD "[device]\nname = A\nuuid = GPU-5a1b7c20-2d4e-4f60-8a91-b2c3d4e5f601\n"
 #define PCI  "pci = 00000000:0F:00.0\n"
+#define INSTANCE                                      \
+	"[instance]\nprofile = 1g.1gb\nmemory = 1G\n" \
+	"uuid = MIG-5a1b7c20-2d4e-4f60-8a91-b2c3d4e5f611\n"
 
 static int parse(const char *text, struct sim_profile *profile, struct err *err)
 {
@@ -44,7 +47,8 @@ static void every_profile_that_we_ship_can_be_read(void **state)
 		const char *name;
 		unsigned devices;
 	} all[] = {
-		{ "h200", 1 }, { "rtx6000ada", 1 }, { "small4g", 1 }, { "four", 4 }, { "h200x2", 2 }
+		{ "h200", 1 }, { "rtx6000ada", 1 }, { "small4g", 1 }, { "four", 4 }, { "h200x2", 2 },
+		{ "mig", 2 }
 	};
 
 	(void)state;
@@ -58,6 +62,31 @@ static void every_profile_that_we_ship_can_be_read(void **state)
 			fail_msg("%s", err.text);
 		assert_int_equal(p.device_count, all[i].devices);
 	}
+}
+
+static void instances_stand_behind_the_cards(void **state)
+{
+	struct sim_profile p;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(parse("[device]\nname = B\npci = 00000000:C1:00.0\nmemory = 4G\n"
+			       "uuid = GPU-5a1b7c20-2d4e-4f60-8a91-b2c3d4e5f602\nmig = 1\n" INSTANCE
+			       "gi = 9\n[instance]\nprofile = 2g.2gb\nmemory = 2G\ngi = 3\n"
+			       "uuid = MIG-5a1b7c20-2d4e-4f60-8a91-b2c3d4e5f622\n" HEAD PCI
+			       "memory = 8G\n",
+			       &p, &err),
+			 0);
+	assert_int_equal(p.device_count, 2);
+	assert_int_equal(p.instance_count, 2);
+	assert_string_equal(p.devices[0].name, "A");
+	assert_string_equal(p.devices[2].name, "B MIG 2g.2gb"); /* by their ids */
+	assert_int_equal(p.devices[2].parent, 1);
+	assert_int_equal(p.devices[2].mig_index, 0);
+	assert_int_equal(p.devices[3].mig_index, 1);
+	assert_int_equal(p.devices[3].pci_bus, 0xc1);
+	assert_int_equal(p.devices[1].mig_mode, 1);
+	assert_int_equal(p.devices[3].mig_mode, 0);
 }
 
 static void devices_come_in_pci_order(void **state)
@@ -104,6 +133,15 @@ static void what_cannot_be_read_is_refused_with_its_line(void **state)
 		  "t:6: not a value for this key: '9'" },
 		{ HEAD PCI "memory = 4G\n" HEAD PCI "memory = 4G\n",
 		  "t:10: two devices have the PCI address of 'A'" },
+		{ HEAD PCI "memory = 4G\n[instance]\n",
+		  "t:6: no card with 'mig = 1' above '[instance]'" },
+		{ "[instance]\n", "t:1: no card with 'mig = 1' above '[instance]'" },
+		{ HEAD PCI "memory = 4G\nmig = 1\n" INSTANCE "gi = 1\nspeed = 3\n",
+		  "t:12: unknown key 'speed'" },
+		{ HEAD PCI "memory = 4G\nmig = 1\n" INSTANCE,
+		  "t:10: the device above has no 'gi'" },
+		{ HEAD PCI "memory = 4G\nmig = 1\n" INSTANCE "gi = 1\n" INSTANCE "gi = 1\n",
+		  "t:16: two instances have the ids of 'A MIG 1g.1gb'" },
 	};
 	struct sim_profile p, before;
 
@@ -153,6 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_default_is_one_h200),
 		cmocka_unit_test(every_profile_that_we_ship_can_be_read),
+		cmocka_unit_test(instances_stand_behind_the_cards),
 		cmocka_unit_test(devices_come_in_pci_order),
 		cmocka_unit_test(what_cannot_be_read_is_refused_with_its_line),
 		cmocka_unit_test(long_lines_and_binary_are_refused),
