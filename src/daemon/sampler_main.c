@@ -49,6 +49,7 @@ static int send_processes(const struct gpu_sample *s, uint64_t sequence)
 		m.procs[m.n++] = (struct sampler_proc){
 			.pid = s->procs[i].pid,
 			.is_known = is_known,
+			.kinds = (uint16_t)s->procs[i].kinds,
 			.bytes = is_known ? s->procs[i].used_bytes : 0,
 		};
 		if (m.n == SAMPLER_PROCS || i + 1 == s->n_procs) {
@@ -75,20 +76,31 @@ static uint32_t known_of(const struct gpu_sample *s)
 		known |= SAMPLER_POWER;
 	if (s->flags & GPU_LOST)
 		known |= SAMPLER_LOST;
+	if (s->flags & GPU_MIG_MODE)
+		known |= SAMPLER_MIG_MODE;
+	if (s->flags & GPU_INSTANCE)
+		known |= SAMPLER_INSTANCE;
 	return known;
 }
 
-static int send_gpu(struct state *st, unsigned index, uint64_t sequence)
+_Static_assert((int)SAMPLER_PROC_COMPUTE == GPU_PROC_COMPUTE &&
+		       (int)SAMPLER_PROC_GRAPHICS == GPU_PROC_GRAPHICS &&
+		       (int)SAMPLER_PROC_MPS == GPU_PROC_MPS,
+	       "kinds go to allotd as they are");
+
+static int send_sample(struct state *st, uint64_t sequence)
 {
 	const struct gpu_sample *s = &st->sample;
 	struct sampler_gpu m = { .sequence = sequence, .kind = SAMPLER_GPU };
 	int r;
 
-	gpu_nvml_sample_one(st->nvml, index, &st->sample);
 	if (!(s->valid & GPU_HAS_UUID))
 		return 0; /* nobody could say which one it is */
 	m.known = known_of(s);
 	m.index = s->index;
+	m.mig_index = s->mig_index;
+	m.gi = s->gi;
+	m.ci = s->ci;
 	m.n_processes = s->n_procs;
 	memcpy(m.uuid.bytes, s->uuid, sizeof(m.uuid.bytes));
 	m.total_bytes = s->total_bytes;
@@ -103,6 +115,21 @@ static int send_gpu(struct state *st, unsigned index, uint64_t sequence)
 		       gpu_nvml_driver_version(st->nvml));
 	r = send_packet(&m, sizeof(m));
 	return r < 0 ? r : send_processes(s, sequence);
+}
+
+/* a card and its instances */
+static int send_gpu(struct state *st, unsigned index, uint64_t sequence)
+{
+	bool has_instances;
+	int r;
+
+	gpu_nvml_sample_one(st->nvml, index, &st->sample);
+	has_instances = (st->sample.flags & GPU_MIG_MODE) != 0;
+	r = send_sample(st, sequence);
+	for (unsigned i = 0; has_instances && i < GPU_INSTANCES && r == 0; i++)
+		if (gpu_nvml_sample_instance(st->nvml, index, i, &st->sample))
+			r = send_sample(st, sequence);
+	return r;
 }
 
 static int look(struct state *st, const struct sampler_request *q, struct sampler_done *done)

@@ -5,8 +5,8 @@
 /*
  * Between allotd and its child allot-sampler: SOCK_SEQPACKET on descriptor 3 of the child, both
  * of the same build, so the layout needs no version.  A request is answered by one GPU message for
- * each GPU that was asked for (all of them when `gpus` has every bit), each followed by its
- * processes in PROCS messages, and by one DONE.
+ * each card that was asked for (all of them when `gpus` has every bit) and for each of its MIG
+ * instances, each followed by its processes in PROCS messages, and by one DONE.
  */
 
 #include <stdint.h>
@@ -32,6 +32,16 @@ enum sampler_known {
 	SAMPLER_TEMPERATURE = 1u << 3,
 	SAMPLER_POWER = 1u << 4,
 	SAMPLER_LOST = 1u << 5, /* fell off the bus */
+	/* what it is */
+	SAMPLER_MIG_MODE = 1u << 6, /* a card: its memory belongs to its instances */
+	SAMPLER_INSTANCE = 1u << 7, /* a MIG instance: uuid is a MIG UUID, index its card's */
+};
+
+/* of a process: which of NVML's lists it stood in; both is nvidia-smi's C+G */
+enum sampler_kinds {
+	SAMPLER_PROC_COMPUTE = 1u << 0,
+	SAMPLER_PROC_GRAPHICS = 1u << 1,
+	SAMPLER_PROC_MPS = 1u << 2,
 };
 
 struct sampler_request {
@@ -52,7 +62,8 @@ struct sampler_gpu {
 	uint32_t utilization_pct;
 	uint32_t temperature_c;
 	uint32_t power_mw;
-	uint32_t pad;
+	uint32_t mig_index; /* of an instance, by nvidia-smi; else 0 */
+	uint32_t gi, ci;    /* … its ids; WIRE_UNKNOWN_U32: not known, or a card */
 	char pci_bus_id[16];
 	char model[WIRE_NAME_MAX];
 	char driver_version[80];
@@ -60,7 +71,8 @@ struct sampler_gpu {
 
 struct sampler_proc {
 	int32_t pid;
-	uint32_t is_known; /* NVML has a figure */
+	uint16_t is_known; /* NVML has a figure */
+	uint16_t kinds;    /* enum sampler_kinds */
 	uint64_t bytes;
 };
 

@@ -46,7 +46,12 @@
 	F(nvmlDeviceGetGraphicsRunningProcesses_v3)   \
 	F(nvmlDeviceGetMPSComputeRunningProcesses)    \
 	F(nvmlDeviceGetMPSComputeRunningProcesses_v2) \
-	F(nvmlDeviceGetMPSComputeRunningProcesses_v3)
+	F(nvmlDeviceGetMPSComputeRunningProcesses_v3) \
+	F(nvmlDeviceGetMigMode)                       \
+	F(nvmlDeviceGetMigDeviceHandleByIndex)        \
+	F(nvmlDeviceGetGpuInstanceId)                 \
+	F(nvmlDeviceGetComputeInstanceId)             \
+	F(nvmlDeviceGetAttributes_v2)
 
 struct api {
 #define MEMBER(symbol) pfn_##symbol *symbol;
@@ -388,14 +393,33 @@ static void read_activity(struct gpu_nvml *nvml, nvmlDevice_t device, struct gpu
 
 /* ---- processes ---- */
 
+/*
+ * Where a pid stands in the sample being filled, so that a crowd costs no search: place + 1, found
+ * by open addressing; 0 is free.  Of one sample at a time, as everything here.
+ */
+#define PLACES (4 * GPU_PROCS_MAX)
+_Static_assert((PLACES & (PLACES - 1)) == 0 && GPU_PROCS_MAX < UINT16_MAX, "masks and fits");
+
+static uint16_t places[PLACES];
+
+/* the slot of @pid in places: where it stands, or where it would */
+static uint16_t *place_of(const struct gpu_sample *s, unsigned pid)
+{
+	unsigned at = (pid * 2654435761u) & (PLACES - 1);
+
+	while (places[at] && s->procs[places[at] - 1].pid != (pid_t)pid)
+		at = (at + 1) & (PLACES - 1);
+	return &places[at];
+}
+
 /* A process in several lists is one process: its figure is the greatest that is known. */
 static void add_proc(struct gpu_sample *s, uint32_t kind, unsigned pid, uint64_t used)
 {
-	for (uint32_t i = 0; i < s->n_procs; i++) {
-		struct gpu_proc *p = &s->procs[i];
+	uint16_t *place = place_of(s, pid);
 
-		if (p->pid != (pid_t)pid)
-			continue;
+	if (*place) {
+		struct gpu_proc *p = &s->procs[*place - 1];
+
 		if (p->used_bytes == GPU_UNKNOWN_U64 ||
 		    (used != GPU_UNKNOWN_U64 && used > p->used_bytes))
 			p->used_bytes = used;
@@ -408,6 +432,7 @@ static void add_proc(struct gpu_sample *s, uint32_t kind, unsigned pid, uint64_t
 	}
 	s->procs[s->n_procs++] =
 		(struct gpu_proc){ .pid = (pid_t)pid, .kinds = kind, .used_bytes = used };
+	*place = (uint16_t)s->n_procs;
 }
 
 static nvmlReturn_t read_wide(const struct list *list, nvmlDevice_t device, struct gpu_sample *s)
@@ -442,6 +467,7 @@ static nvmlReturn_t read_narrow(const struct list *list, nvmlDevice_t device, st
  */
 static void read_procs(struct gpu_nvml *nvml, nvmlDevice_t device, struct gpu_sample *s)
 {
+	memset(places, 0, sizeof(places));
 	for (unsigned i = 0; i < 3; i++) {
 		const struct list *list = &nvml->lists[i];
 		nvmlReturn_t r = list->wide     ? read_wide(list, device, s)
@@ -455,25 +481,104 @@ static void read_procs(struct gpu_nvml *nvml, nvmlDevice_t device, struct gpu_sa
 	}
 }
 
+/* all but who it is */
+static void read_figures(struct gpu_nvml *nvml, nvmlDevice_t device, struct gpu_sample *s)
+{
+	read_memory(nvml, device, s);
+	read_activity(nvml, device, s);
+	read_procs(nvml, device, s);
+}
+
+static void begin_sample(struct gpu_sample *s, unsigned index)
+{
+	memset(s, 0, offsetof(struct gpu_sample, procs)); /* n_procs says how many are meant */
+	s->index = index;
+	s->gi = s->ci = GPU_NO_ID;
+	s->at_ns = clock_now_ns();
+}
+
+static bool is_in_mig_mode(const struct api *api, nvmlDevice_t device)
+{
+	unsigned current = 0, pending;
+
+	return api->nvmlDeviceGetMigMode &&
+	       api->nvmlDeviceGetMigMode(device, &current, &pending) == NVML_SUCCESS && current;
+}
+
 void gpu_nvml_sample_one(struct gpu_nvml *nvml, unsigned index, struct gpu_sample *s)
 {
 	struct identity *id = &nvml->known[index];
 	struct identity fresh;
 	nvmlDevice_t device;
 
-	memset(s, 0, offsetof(struct gpu_sample, procs)); /* n_procs says how many are meant */
-	s->index = index;
-	s->at_ns = clock_now_ns();
+	begin_sample(s, index);
 	if (ok(s, nvml->api.nvmlDeviceGetHandleByIndex_v2(index, &device))) {
 		memset(&fresh, 0, sizeof(fresh));
 		read_identity(nvml, device, &fresh, s);
 		if (fresh.valid & GPU_HAS_UUID)
 			*id = fresh;
-		read_memory(nvml, device, s);
-		read_activity(nvml, device, s);
-		read_procs(nvml, device, s);
+		if (is_in_mig_mode(&nvml->api, device))
+			s->flags |= GPU_MIG_MODE;
+		read_figures(nvml, device, s);
 	}
 	put_identity(id, s);
+}
+
+/* ---- MIG instances ---- */
+
+/* "NVIDIA H200 MIG 1g.18gb", also where the driver tells no more than the card's name */
+static void name_instance(const struct api *api, nvmlDevice_t device, struct identity *id)
+{
+	nvmlDeviceAttributes_t a = { 0 };
+	char profile[40], card[sizeof(id->name)];
+
+	if (strstr(id->name, "MIG") || !api->nvmlDeviceGetAttributes_v2 ||
+	    api->nvmlDeviceGetAttributes_v2(device, &a) || !a.gpuInstanceSliceCount)
+		return;
+	if (!str_print(profile, sizeof(profile), "MIG %ug.%llugb", a.gpuInstanceSliceCount,
+		       (a.memorySizeMB + 512) / 1024))
+		return;
+	(void)str_copy(card, sizeof(card), id->name); /* of the same size */
+	(void)str_print(id->name, sizeof(id->name), "%.*s %s",
+			(int)(sizeof(id->name) - sizeof(profile)), card, profile);
+}
+
+static void read_instance_ids(const struct api *api, nvmlDevice_t device, struct gpu_sample *s)
+{
+	unsigned id;
+
+	if (api->nvmlDeviceGetGpuInstanceId && ok(s, api->nvmlDeviceGetGpuInstanceId(device, &id)))
+		s->gi = id;
+	if (api->nvmlDeviceGetComputeInstanceId &&
+	    ok(s, api->nvmlDeviceGetComputeInstanceId(device, &id)))
+		s->ci = id;
+}
+
+bool gpu_nvml_sample_instance(struct gpu_nvml *nvml, unsigned index, unsigned mig,
+			      struct gpu_sample *s)
+{
+	const struct api *api = &nvml->api;
+	struct identity id = { 0 };
+	nvmlDevice_t card, device;
+
+	begin_sample(s, index);
+	s->mig_index = mig;
+	s->flags |= GPU_INSTANCE;
+	/* holes in the numbers are nothing unusual, and what answers them differs by driver */
+	if (!api->nvmlDeviceGetMigDeviceHandleByIndex ||
+	    api->nvmlDeviceGetHandleByIndex_v2(index, &card) ||
+	    api->nvmlDeviceGetMigDeviceHandleByIndex(card, mig, &device))
+		return false;
+	read_identity(nvml, device, &id, s);
+	if (!(id.valid & GPU_HAS_PCI) && (nvml->known[index].valid & GPU_HAS_PCI)) {
+		memcpy(id.pci_bus_id, nvml->known[index].pci_bus_id, sizeof(id.pci_bus_id));
+		id.valid |= GPU_HAS_PCI;
+	}
+	name_instance(api, device, &id);
+	read_instance_ids(api, device, s);
+	read_figures(nvml, device, s);
+	put_identity(&id, s);
+	return true;
 }
 
 int gpu_nvml_sample(struct gpu_nvml *nvml, struct gpu_sample out[], unsigned max, struct err *err)

@@ -14,18 +14,28 @@
  * with GPU_LOST and its identity if it was seen before.  Lists are bounded and say when they were
  * cut.
  *
+ * MIG.  A card in MIG mode is a device, and so is each of its instances, which have UUIDs of their
+ * own ("MIG-…": drivers since R470; the names before that, "MIG-GPU-UUID/GI/CI", are not known
+ * here, so such a driver's instances are not seen).  Exact of an instance: total, reserved and used
+ * memory.  What a process uses may be missing (GPU_UNKNOWN_U64), and utilisation, temperature and
+ * power are the card's or nobody's.  Compute instances of one GPU instance share its memory: each
+ * of them shows all of it.  Mode and layout are read here and never changed.
+ *
  * One thread at a time.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct err;
 struct gpu_nvml;
 
-#define GPU_MAX         16   /* GPUs of a machine; = WIRE_MAX_GPUS */
+#define GPU_MAX         16   /* cards of a machine */
+#define GPU_INSTANCES   8    /* MIG instances looked for on a card: the hardware has 7 */
 #define GPU_PROCS_MAX   1024 /* processes kept of one GPU */
 #define GPU_UNKNOWN_U64 UINT64_MAX
+#define GPU_NO_ID       UINT32_MAX
 
 /* validity of the fields of struct gpu_sample */
 #define GPU_HAS_UUID        (1u << 0)
@@ -43,6 +53,8 @@ struct gpu_nvml;
 /* flags of struct gpu_sample */
 #define GPU_LOST      (1u << 0) /* NVML: GPU is lost, or needs a reset */
 #define GPU_PROCS_CUT (1u << 1) /* more than GPU_PROCS_MAX processes */
+#define GPU_MIG_MODE  (1u << 2) /* a card whose memory belongs to its instances */
+#define GPU_INSTANCE  (1u << 3) /* a MIG device: uuid is a MIG UUID */
 
 /* which lists a process stood in */
 #define GPU_PROC_COMPUTE  (1u << 0)
@@ -56,9 +68,11 @@ struct gpu_proc {
 };
 
 struct gpu_sample {
-	uint32_t valid; /* GPU_HAS_* */
-	uint32_t flags; /* GPU_LOST, GPU_PROCS_CUT */
-	uint32_t index; /* NVML's: PCI order */
+	uint32_t valid;     /* GPU_HAS_* */
+	uint32_t flags;     /* GPU_LOST, GPU_PROCS_CUT */
+	uint32_t index;     /* NVML's: PCI order; of an instance, its card's */
+	uint32_t mig_index; /* of an instance: nvidia-smi's "MIG Dev", CUDA containers' 0:1 */
+	uint32_t gi, ci;    /* … its ids; GPU_NO_ID: not known */
 	uint32_t utilization_pct;
 	uint32_t temperature_c;
 	uint32_t power_mw;
@@ -100,7 +114,14 @@ int gpu_nvml_count(struct gpu_nvml *nvml, struct err *err);
 void gpu_nvml_sample_one(struct gpu_nvml *nvml, unsigned index, struct gpu_sample *ret);
 
 /**
- * gpu_nvml_sample - every GPU
+ * gpu_nvml_sample_instance - the same of MIG instance @mig (0 … GPU_INSTANCES − 1) of that card
+ * Returns false when there is none of that index.
+ */
+bool gpu_nvml_sample_instance(struct gpu_nvml *nvml, unsigned index, unsigned mig,
+			      struct gpu_sample *ret);
+
+/**
+ * gpu_nvml_sample - every card
  * @out: of @max entries
  * Returns how many were filled; -EIO.  May hang.
  */

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,31 @@ static void memory_and_processes(void **state)
 	assert_int_equal(out[0].used_bytes, 0);
 	assert_true(out[0].valid & GPU_HAS_PROCS); /* known to be none */
 	fixture_kill(two);
+}
+
+static void a_crowd_is_listed_to_its_bound(void **state)
+{
+	pid_t one = fixture_hold(0, 64 * MIB);
+	char words[64];
+
+	(void)state;
+	fixture_faults("crowd=1000");
+	sample();
+	assert_int_equal(out[0].n_procs, 1001);
+	assert_false(out[0].flags & GPU_PROCS_CUT);
+	assert_int_equal(out[0].procs[0].pid, one);
+	assert_int_equal(out[0].procs[1000].used_bytes, 2 * MIB);
+	fixture_faults("crowd=2000"); /* told that it is not all */
+	sample();
+	assert_int_equal(out[0].n_procs, GPU_PROCS_MAX);
+	assert_true(out[0].flags & GPU_PROCS_CUT);
+	snprintf(words, sizeof(words), "graphics=%d", one);
+	fixture_faults(words);
+	sample();
+	assert_int_equal(out[0].n_procs, 1);
+	assert_int_equal(out[0].procs[0].kinds, GPU_PROC_COMPUTE | GPU_PROC_GRAPHICS);
+	fixture_faults(NULL);
+	fixture_kill(one);
 }
 
 static void what_fails_is_unknown(void **state)
@@ -159,6 +185,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(identities),
 		cmocka_unit_test(memory_and_processes),
+		cmocka_unit_test(a_crowd_is_listed_to_its_bound),
 		cmocka_unit_test(what_fails_is_unknown),
 		cmocka_unit_test(a_lost_gpu_keeps_its_name),
 		cmocka_unit_test(a_failing_library_is_told),
