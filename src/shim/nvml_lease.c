@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/fmt.h"
 #include "base/parse.h"
+#include "base/str.h"
 #include "shim/attach.h"
 #include "shim/env.h"
 #include "shim/nvml_real.h"
@@ -59,7 +61,8 @@ static bool uuid_of(nvmlDevice_t device, uint8_t ret[16])
 		return true;
 	if (real_nvmlDeviceGetUUID(device, text, sizeof(text)) || parse_uuid(text, ret, NULL))
 		return false;
-	remember_uuid(device, ret);
+	if (!str_starts_with(text, "MIG-")) /* an instance's handle may become another's */
+		remember_uuid(device, ret);
 	return true;
 }
 
@@ -86,6 +89,37 @@ bool nvml_lease_is_job(void)
 	return e == 0 || (e != -EREMOTEIO && env_get()->in_job);
 }
 
+/* the handle of the instance that @gpu of the lease is */
+static bool instance_of(const struct wire_lease_gpu *gpu, nvmlDevice_t *ret)
+{
+	struct fmt_buf text;
+
+	return (gpu->flags & WIRE_GPU_MIG) &&
+	       real_nvmlDeviceGetHandleByUUID(fmt_uuid(&text, "MIG-", gpu->uuid.bytes), ret) ==
+		       NVML_SUCCESS;
+}
+
+static bool is_card_of(const uint8_t uuid[16], const struct wire_lease_gpu *gpu)
+{
+	nvmlDevice_t instance, card;
+	uint8_t of_card[16];
+
+	return instance_of(gpu, &instance) &&
+	       real_nvmlDeviceGetDeviceHandleFromMigDeviceHandle(instance, &card) == NVML_SUCCESS &&
+	       uuid_of(card, of_card) && memcmp(of_card, uuid, sizeof(of_card)) == 0;
+}
+
+/* The slot of a device in the lease: its own, or of a card that of its instance; -ENODEV. */
+static int slot_for(const struct wire_attached *lease, const uint8_t uuid[16])
+{
+	int slot = lease ? slot_of(lease, uuid) : -ENODEV;
+
+	for (uint32_t i = 0; slot < 0 && lease && i < lease->n_gpus; i++)
+		if (is_card_of(uuid, &lease->gpus[i]))
+			slot = (int)i;
+	return slot;
+}
+
 /* The slot of @device in the lease. */
 static enum nvml_lease find_slot(nvmlDevice_t device, uint32_t *ret)
 {
@@ -99,7 +133,7 @@ static enum nvml_lease find_slot(nvmlDevice_t device, uint32_t *ret)
 	if (e < 0)
 		return away(e);
 	lease = attach_lease();
-	slot = lease ? slot_of(lease, uuid) : -ENODEV;
+	slot = slot_for(lease, uuid);
 	if (slot < 0)
 		return NVML_LEASE_PASS;
 	*ret = (uint32_t)slot;
@@ -122,7 +156,21 @@ bool nvml_lease_has(nvmlDevice_t device)
 	const struct wire_attached *lease = attach_lease();
 	uint8_t uuid[16];
 
-	return !lease || !uuid_of(device, uuid) || slot_of(lease, uuid) >= 0;
+	return !lease || !uuid_of(device, uuid) || slot_for(lease, uuid) >= 0;
+}
+
+static void find_ids(uint32_t slot, struct nvml_lease_procs *ret)
+{
+	const struct wire_attached *lease = attach_lease();
+	nvmlDevice_t instance;
+
+	ret->gi = ret->ci = NVML_NO_INSTANCE;
+	if (!lease || slot >= lease->n_gpus || !instance_of(&lease->gpus[slot], &instance))
+		return;
+	if (real_nvmlDeviceGetGpuInstanceId(instance, &ret->gi))
+		ret->gi = NVML_NO_INSTANCE;
+	if (real_nvmlDeviceGetComputeInstanceId(instance, &ret->ci))
+		ret->ci = NVML_NO_INSTANCE;
 }
 
 enum nvml_lease nvml_lease_view(nvmlDevice_t device, struct wire_viewed *ret)
@@ -165,6 +213,7 @@ enum nvml_lease nvml_lease_procs(nvmlDevice_t device, struct nvml_lease_procs *r
 	if (l != NVML_LEASE_OURS)
 		return l;
 	ret->n = 0;
+	find_ids(ask.slot, ret);
 	e = attach_list(WIRE_PROCS, &ask, WIRE_PROC, take_proc, ret, NULL);
 	return e < 0 ? away(e) : NVML_LEASE_OURS;
 }

@@ -8,9 +8,13 @@
  * Devices are matched by UUID, asked of the driver once a handle and remembered.  What a program
  * sees is allotd's answer to VIEW and PROCS; nothing of it is kept here.
  *
- * Devices outside of the lease are not shown (nvml_devices.c).  Outside a job, on a device that is
- * not in the lease and was got at all the same, and where the lease has no say (a MIG device), the
- * driver's own answer stands.  When allotd is away for longer than the lease allows:
+ * Devices outside of the lease are not shown (nvml_devices.c).  Of a card in MIG mode a job sees
+ * the instance that it has, and no other (nvml_mig.c); the card's own handle stands for that
+ * instance: monitors and frameworks ask the handle of index 0 for memory and processes, and the
+ * whole card's would be the neighbours'.
+ *
+ * Outside a job, and on a device that is not in the lease and was got at all the same, the driver's
+ * own answer stands.  When allotd is away for longer than the lease allows:
  * under --fail-policy open the driver's answer stands too; under closed the question is answered
  * NVML_ERROR_UNKNOWN.  That is harmless: every monitor copes with it, and the alternative, the
  * whole card's figures, would make a program plan with memory that it will not get.
@@ -50,6 +54,7 @@ bool nvml_lease_is_job(void);
 /* struct nvml_lease_procs - the job's processes on one device; no pid twice */
 struct nvml_lease_procs {
 	unsigned n;
+	unsigned gi, ci;                    /* of the instance they are on; NVML_NO_INSTANCE */
 	unsigned pid[NVML_LEASE_PROCS_MAX]; /* in our own PID namespace */
 	uint64_t used_bytes[NVML_LEASE_PROCS_MAX];
 };

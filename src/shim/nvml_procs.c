@@ -24,6 +24,7 @@ enum kind { KIND_COMPUTE, KIND_OTHER };
 struct entry {
 	unsigned pid;
 	uint64_t used_bytes;
+	unsigned gi, ci;
 };
 
 /* one layout: how to ask the driver for it, how to read and write an element */
@@ -74,8 +75,8 @@ static void write_v3(void *array, unsigned i, const struct entry *e)
 	((nvmlProcessInfo_t *)array)[i] = (nvmlProcessInfo_t){
 		.pid = e->pid,
 		.usedGpuMemory = e->used_bytes,
-		.gpuInstanceId = NVML_NO_INSTANCE,
-		.computeInstanceId = NVML_NO_INSTANCE,
+		.gpuInstanceId = e->gi,
+		.computeInstanceId = e->ci,
 	};
 }
 
@@ -84,8 +85,8 @@ static void write_detail(void *array, unsigned i, const struct entry *e)
 	((nvmlProcessDetail_v1_t *)array)[i] = (nvmlProcessDetail_v1_t){
 		.pid = e->pid,
 		.usedGpuMemory = e->used_bytes,
-		.gpuInstanceId = NVML_NO_INSTANCE,
-		.computeInstanceId = NVML_NO_INSTANCE,
+		.gpuInstanceId = e->gi,
+		.computeInstanceId = e->ci,
 	};
 }
 
@@ -154,7 +155,8 @@ static nvmlReturn_t list(const struct layout *l, enum kind kind, nvmlDevice_t de
 	if (procs.n > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	for (unsigned i = 0; i < procs.n; i++)
-		l->write(infos, i, &(struct entry){ procs.pid[i], procs.used_bytes[i] });
+		l->write(infos, i,
+			 &(struct entry){ procs.pid[i], procs.used_bytes[i], procs.gi, procs.ci });
 	return NVML_SUCCESS;
 }
 

@@ -74,8 +74,10 @@ static void write_list(const struct wire_attached *lease, const char *asked, cha
 	size_t len = 0;
 
 	order_slots(lease, slots);
-	for (unsigned i = 0; i < lease->n_gpus; i++)
+	for (unsigned i = 0; i < lease->n_gpus; i++) {
 		memcpy(devices[i].uuid, lease->gpus[slots[i]].uuid.bytes, sizeof(devices[i].uuid));
+		devices[i].is_mig = (lease->gpus[slots[i]].flags & WIRE_GPU_MIG) != 0;
+	}
 	n = visible_pick(asked, devices, lease->n_gpus, picked);
 	list[0] = '\0';
 	for (unsigned i = 0; i < n; i++) {
