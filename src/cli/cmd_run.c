@@ -376,7 +376,7 @@ static void add_env(struct keeper_args *k, char *setting)
 	add_arg(k, setting);
 }
 
-/* "GPU-…,GPU-…" of the lease; heap */
+/* "GPU-…,GPU-…", or "MIG-…", of the lease; heap */
 static char *uuid_list(const struct wire_admitted *a)
 {
 	char list[WIRE_MAX_GPUS * FMT_UUID_MAX + 1] = "";
@@ -385,8 +385,9 @@ static char *uuid_list(const struct wire_admitted *a)
 	for (unsigned i = 0; i < a->n_gpus && i < WIRE_MAX_GPUS; i++) {
 		struct fmt_buf b;
 
-		(void)str_print(list + len, sizeof(list) - len, "%s%s", i ? "," : "",
-				fmt_uuid(&b, "GPU-", a->gpus[i].bytes));
+		(void)str_print(
+			list + len, sizeof(list) - len, "%s%s", i ? "," : "",
+			fmt_uuid(&b, a->mig_gpus >> i & 1 ? "MIG-" : "GPU-", a->gpus[i].bytes));
 		len += strlen(list + len);
 	}
 	return strdup(list);
@@ -419,7 +420,7 @@ static void add_settings(struct keeper_args *k, const struct paths *p,
 		add_env(k, str_dup_printf("ALLOT_VRAM_LIMIT=%llu",
 					  (unsigned long long)a->limit_bytes));
 	add_env(k, strdup("CUDA_DEVICE_ORDER=PCI_BUS_ID"));
-	if (a->system_gpus > 1)
+	if (a->system_gpus > 1 || a->mig_gpus)
 		add_env(k, str_dup_printf("CUDA_VISIBLE_DEVICES=%s", uuids ? uuids : ""));
 	free(uuids);
 }

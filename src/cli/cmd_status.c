@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -32,6 +33,24 @@ static void known(char *buf, size_t size, uint32_t v, uint32_t scale, const char
 		(void)str_print(buf, size, "%" PRIu32 "%s", v / scale, unit);
 }
 
+/* an instance stands under its card, with what its profile is called */
+static void print_instance(const struct wire_status_item *it)
+{
+	const char *profile = strstr(it->model, "MIG ");
+	struct fmt_buf used, total, requested, held, unmanaged;
+
+	printf("  [%u:%u] %s  vram %s of %s used%s\n", it->gpu_index, it->mig_index,
+	       profile ? profile : it->model,
+	       it->vram_used_bytes == WIRE_UNKNOWN_U64 ? "–" : fmt_size(&used, it->vram_used_bytes),
+	       fmt_size(&total, it->vram_total_bytes),
+	       it->flags & WIRE_STATUS_LOST    ? "  GONE"
+	       : it->flags & WIRE_STATUS_STALE ? "  NVML does not answer"
+					       : "");
+	printf("     jobs %u hold %s  promised %s  unmanaged %s  waiting %u\n", it->n_jobs,
+	       fmt_size(&held, it->vram_held_bytes), fmt_size(&requested, it->vram_requested_bytes),
+	       fmt_size(&unmanaged, it->vram_unmanaged_bytes), it->waiting);
+}
+
 static void print_gpu(const struct wire_status_item *it)
 {
 	struct fmt_buf used, total, requested, held, unmanaged;
@@ -47,6 +66,10 @@ static void print_gpu(const struct wire_status_item *it)
 	       it->flags & WIRE_STATUS_LOST    ? "  GPU LOST"
 	       : it->flags & WIRE_STATUS_STALE ? "  NVML does not answer"
 					       : "");
+	if (it->flags & WIRE_STATUS_MIG_MODE) {
+		printf("     in MIG mode: programs run on its instances\n");
+		return;
+	}
 	printf("     jobs %u hold %s  promised %s  unmanaged %s  waiting %u\n", it->n_jobs,
 	       fmt_size(&held, it->vram_held_bytes), fmt_size(&requested, it->vram_requested_bytes),
 	       fmt_size(&unmanaged, it->vram_unmanaged_bytes), it->waiting);
@@ -63,10 +86,12 @@ static int on_item(const void *item, void *arg)
 	s->grantable += row.it.vram_grantable_bytes;
 	s->burst += row.it.vram_burst_bytes;
 	s->waiting += row.it.waiting;
-	if (s->common.output == OUTPUT_TABLE)
-		print_gpu(&row.it);
-	else
+	if (s->common.output != OUTPUT_TABLE)
 		r = printer_add(&s->printer, &row);
+	else if (row.it.flags & WIRE_STATUS_MIG)
+		print_instance(&row.it);
+	else
+		print_gpu(&row.it);
 	gpu_row_fini(&row);
 	return r;
 }

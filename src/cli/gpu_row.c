@@ -13,6 +13,10 @@
 static const struct field fields[] = {
 	{ F(TEXT, gpu, "gpu"), .title = "GPU" },
 	{ F(U32, it.gpu_index, "gpu_index"), .title = "Index" },
+	{ F(U32, mig_index, "mig_index"), .title = "MIG index" },
+	{ F(TEXT, mig_profile, "mig_profile"), .title = "MIG profile" },
+	{ F(U32, gi, "gpu_instance"), .title = "GPU instance" },
+	{ F(U32, ci, "compute_instance"), .title = "Compute instance" },
 	{ F(TEXT, it.model, "model"), .title = "Model" },
 	{ F(TEXT, it.pci_bus_id, "pci_bus_id"), .title = "PCI" },
 	{ F(TEXT, state, NULL), .title = "State" },
@@ -32,11 +36,23 @@ static const struct field fields[] = {
 	{ F(U32, it.waiting, "waiting"), .title = "Waiting" },
 	{ F(BOOL, is_stale, "stale") },
 	{ F(BOOL, is_lost, "lost") },
+	{ F(BOOL, is_divided, "mig_mode") },
 	{ F(SIGNED, it.vram_drift_bytes, "vram_drift_bytes"), .title = "NVML - ledger" },
 	{ F(NS, sample_age_ns, "sample_age_s"), .title = "Sampled before" },
 };
 
 const struct object gpu_object = OBJECT("GPUList", fields);
+
+static void fill_instance(struct gpu_row *row)
+{
+	const char *profile = strstr(row->it.model, "MIG ");
+
+	row->mig_index = row->it.mig_index;
+	row->gi = row->it.gi;
+	row->ci = row->it.ci;
+	if (profile)
+		(void)str_copy(row->mig_profile, sizeof(row->mig_profile), profile + 4);
+}
 
 void gpu_row_fill(struct gpu_row *row, const struct wire_status_item *item)
 {
@@ -47,13 +63,18 @@ void gpu_row_fill(struct gpu_row *row, const struct wire_status_item *item)
 	row->it = *item;
 	str_printable(row->it.model);
 	str_printable(row->it.pci_bus_id);
-	name_gpu(&item->gpu, row->gpu, sizeof(row->gpu));
+	name_gpu(&item->gpu, (item->flags & WIRE_STATUS_MIG) != 0, row->gpu, sizeof(row->gpu));
+	row->mig_index = row->gi = row->ci = WIRE_UNKNOWN_U32;
+	if (item->flags & WIRE_STATUS_MIG)
+		fill_instance(row);
+	row->is_divided = (item->flags & WIRE_STATUS_MIG_MODE) != 0;
 	row->is_stale = (item->flags & (WIRE_STATUS_STALE | WIRE_STATUS_LOST)) != 0;
 	row->is_lost = (item->flags & WIRE_STATUS_LOST) != 0;
 	(void)str_copy(row->state, sizeof(row->state),
-		       item->flags & WIRE_STATUS_LOST    ? "lost"
-		       : item->flags & WIRE_STATUS_STALE ? "NVML does not answer"
-							 : "ok");
+		       item->flags & WIRE_STATUS_LOST       ? "lost"
+		       : item->flags & WIRE_STATUS_STALE    ? "NVML does not answer"
+		       : item->flags & WIRE_STATUS_MIG_MODE ? "in MIG mode"
+							    : "ok");
 	row->sample_age_ns = item->sample_age_ns;
 	row->jobs = json_array();
 	for (unsigned i = 0; i < n; i++)

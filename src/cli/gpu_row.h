@@ -14,6 +14,9 @@ struct gpu_row {
 	uint64_t sample_age_ns;
 	bool is_stale;
 	bool is_lost;
+	bool is_divided;
+	uint32_t mig_index, gi, ci;
+	char mig_profile[WIRE_NAME_MAX];
 };
 
 extern const struct object gpu_object;

@@ -36,12 +36,20 @@ void name_user(uint32_t uid, char *buf, size_t size)
 	str_printable(buf);
 }
 
-void name_gpu(const struct wire_uuid *uuid, char *buf, size_t size)
+void name_gpu(const struct wire_uuid *uuid, bool is_mig, char *buf, size_t size)
 {
 	static const struct wire_uuid none;
 	struct fmt_buf b;
 
 	buf[0] = '\0';
 	if (memcmp(uuid, &none, sizeof(none)) != 0)
-		(void)str_copy(buf, size, fmt_uuid(&b, "GPU-", uuid->bytes));
+		(void)str_copy(buf, size, fmt_uuid(&b, is_mig ? "MIG-" : "GPU-", uuid->bytes));
+}
+
+void name_place(uint32_t index, bool is_mig, uint32_t mig_index, char *buf, size_t size)
+{
+	if (is_mig)
+		(void)str_print(buf, size, "%u:%u", index, mig_index);
+	else
+		(void)str_print(buf, size, "%u", index);
 }

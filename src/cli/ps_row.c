@@ -18,7 +18,9 @@ static const struct field fields[] = {
 	{ F(PID, it.pid, "pid"), .title = "PID", .column = 4, .right = true },
 	{ F(TEXT, it.command, "command") },
 	{ F(TEXT, gpu, "gpu") },
-	{ F(U32, gpu_index, "gpu_index"), .title = "GPU", .column = 5, .right = true },
+	{ F(U32, gpu_index, "gpu_index") },
+	{ F(U32, mig_index, "mig_index") },
+	{ F(TEXT, place, NULL), .title = "GPU", .column = 5, .right = true },
 	{ F(BYTES, it.vram_used_bytes, "vram_used_bytes"), .title = "VRAM", .column = 6,
 	  .right = true },
 	{ F(BYTES, request_bytes, "vram_request_bytes") },
@@ -67,6 +69,7 @@ static void fill_for_people(struct ps_row *row)
 void ps_row_fill(struct ps_row *row, const struct wire_ps_item *item)
 {
 	struct wire_ps_item *it = &row->it;
+	bool is_mig = (item->flags & WIRE_PS_MIG) != 0;
 
 	memset(row, 0, sizeof(*row));
 	*it = *item;
@@ -74,8 +77,11 @@ void ps_row_fill(struct ps_row *row, const struct wire_ps_item *item)
 	str_printable(it->command);
 	str_printable(it->reason);
 	name_user(it->uid, row->user, sizeof(row->user));
-	name_gpu(&it->gpu, row->gpu, sizeof(row->gpu));
+	name_gpu(&it->gpu, is_mig, row->gpu, sizeof(row->gpu));
+	if (row->gpu[0])
+		name_place(it->gpu_index, is_mig, it->mig_index, row->place, sizeof(row->place));
 	row->gpu_index = row->gpu[0] ? it->gpu_index : WIRE_UNKNOWN_U32;
+	row->mig_index = is_mig ? it->mig_index : WIRE_UNKNOWN_U32;
 	row->request_bytes = it->job_id ? it->vram_request_bytes : WIRE_UNKNOWN_U64;
 	if (it->job_id) {
 		(void)str_copy(row->name, sizeof(row->name), it->name);

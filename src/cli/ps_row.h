@@ -9,12 +9,12 @@
 
 struct ps_row {
 	struct wire_ps_item it; /* texts printable, what does not apply not known */
-	uint32_t gpu_index;
+	uint32_t gpu_index, mig_index;
 	uint64_t request_bytes;
 	char user[64], name[WIRE_NAME_MAX], gpu[48], job_class[16], state[24];
 	bool is_detached;
 	uint64_t waiting_ns;
-	char promise[64], told_state[48], what[WIRE_TEXT_MAX + 64]; /* for people */
+	char place[24], promise[64], told_state[48], what[WIRE_TEXT_MAX + 64]; /* for people */
 };
 
 extern const struct object ps_object;

@@ -38,6 +38,8 @@ static void fill_attached(struct daemon *d, const struct job *job, struct wire_a
 		to->limit_bytes = ledger_job_limit(job->lease, i, &has_limit);
 		to->has_limit = has_limit;
 		to->index = gpu->last.index;
+		to->flags = gpus_is_instance(gpu) ? WIRE_GPU_MIG : 0;
+		to->mig_index = gpu->last.mig_index;
 		memcpy(to->pci_bus_id, gpu->last.pci_bus_id, sizeof(to->pci_bus_id));
 	}
 }

@@ -15,6 +15,7 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "daemon/daemon.h"
+#include "daemon/mig.h"
 #include "daemon/programs.h"
 #include "daemon/sampler.h"
 #include "daemon/store.h"
@@ -103,14 +104,17 @@ static bool is_pci_of(const char *word, const char *pci)
 	       (n == len || pci[len - n - 1] == ':');
 }
 
-/* the dashes do not matter, nor does GPU- in front; at least one digit must be there */
-static bool is_uuid_beginning(const char *word, const struct wire_uuid *uuid)
+/* the dashes do not matter, nor does GPU- (or MIG-) in front; at least one digit must be there */
+static bool is_uuid_beginning(const char *word, const struct gpu *gpu)
 {
 	struct fmt_buf text;
-	const char *p = fmt_uuid(&text, "", uuid->bytes);
+	const char *p = fmt_uuid(&text, "", gpu->last.uuid.bytes);
 
-	if (strncasecmp(word, "GPU-", 4) == 0)
+	if (strncasecmp(word, "GPU-", 4) == 0 || strncasecmp(word, "MIG-", 4) == 0) {
+		if (strncasecmp(word, gpus_uuid_prefix(gpu), 4) != 0)
+			return false;
 		word += 4;
+	}
 	if (!*word)
 		return false;
 	for (; *word; word++) {
@@ -125,27 +129,70 @@ static bool is_uuid_beginning(const char *word, const struct wire_uuid *uuid)
 	return true;
 }
 
-static int find_named(const struct gpus *g, const char *word, struct err *err)
+/* "0", "0:1", "0:5:0": how many numbers; 0: it is none of these */
+static unsigned read_numbers(const char *word, uint64_t ret[3])
+{
+	for (unsigned n = 0; n < 3; n++) {
+		size_t len = strcspn(word, ":");
+		char one[8];
+
+		if (len >= sizeof(one))
+			return 0;
+		memcpy(one, word, len);
+		one[len] = '\0';
+		if (parse_u64(one, 0, 9999, &ret[n], NULL) < 0)
+			return 0;
+		if (!word[len])
+			return n + 1;
+		word += len + 1;
+	}
+	return 0;
+}
+
+static bool has_numbers(const struct gpu *gpu, const uint64_t v[3], unsigned n)
+{
+	const struct sampler_gpu *last = &gpu->last;
+
+	if (last->index != v[0] || gpus_is_instance(gpu) != (n > 1))
+		return false;
+	return n == 1 || (n == 2 ? last->mig_index == v[1] : last->gi == v[1] && last->ci == v[2]);
+}
+
+/* one that is there before one that is lost: instances come and go under the same numbers */
+static int find_numbers(const struct gpus *g, const uint64_t v[3], unsigned n)
 {
 	int found = -ENOENT;
-	uint64_t index;
 
-	if (parse_u64(word, 0, 9999, &index, NULL) == 0) {
-		for (unsigned i = 0; i < g->n; i++)
-			if (g->gpu[i].last.index == index)
-				return (int)i;
-		/* a UUID may begin with digits only */
-	}
+	for (unsigned i = 0; n && i < g->n; i++)
+		if (has_numbers(&g->gpu[i], v, n) && (found < 0 || !g->gpu[i].is_lost))
+			found = (int)i;
+	return found;
+}
+
+static int find_named(const struct gpus *g, const char *word, struct err *err)
+{
+	uint64_t v[3];
+	int found = find_numbers(g, v, read_numbers(word, v));
+
+	if (found >= 0)
+		return found; /* else a UUID may begin with digits only */
 	for (unsigned i = 0; i < g->n; i++) {
-		if (is_pci_of(word, g->gpu[i].last.pci_bus_id))
+		const struct gpu *gpu = &g->gpu[i];
+
+		if (!gpus_is_instance(gpu) && is_pci_of(word, gpu->last.pci_bus_id))
 			return (int)i;
-		if (!is_uuid_beginning(word, &g->gpu[i].last.uuid))
+		if (!is_uuid_beginning(word, gpu))
 			continue;
 		if (found >= 0)
 			return err_set(err, -EINVAL,
 				       "GPU '%s' may be more than one: write more of it", word);
 		found = (int)i;
 	}
+	if (found < 0 && strncasecmp(word, "MIG-GPU-", 8) == 0)
+		return err_set(err, -ENOENT,
+			       "no GPU '%s': instances have UUIDs of their own since driver 470 "
+			       "('allot status' shows them)",
+			       word);
 	if (found < 0)
 		return err_set(err, -ENOENT,
 			       "no GPU '%s': 'allot status' lists the %u of this machine", word,
@@ -260,41 +307,75 @@ void gpus_begin(struct gpus *g, uint64_t bits, uint64_t now_ns)
 	}
 }
 
+static void put_label(struct gpu *gpu)
+{
+	const struct sampler_gpu *last = &gpu->last;
+
+	if (gpus_is_instance(gpu))
+		(void)str_print(gpu->label, sizeof(gpu->label), "%u:%u", last->index,
+				last->mig_index); /* fits: small numbers */
+	else
+		(void)str_print(gpu->label, sizeof(gpu->label), "%u", last->index);
+}
+
+/* an instance is claimed with its card */
+static int claim(struct gpus *g, const struct gpu *gpu)
+{
+	struct daemon *d = g->daemon;
+	struct err err;
+	int r;
+
+	if (d->is_simulated || gpus_is_instance(gpu))
+		return 0;
+	r = claims_gpu(&d->instance.claims, gpu->last.uuid.bytes, &err);
+	if (d->instance.claims.note[0])
+		log_warn("%s", d->instance.claims.note);
+	if (r == 0)
+		return 0;
+	if (err.code != -EBUSY) {
+		log_warn("%s, ignoring", err.text);
+		return 0;
+	}
+	log_error("%s", err.text);
+	(void)sd_event_exit(d->event, -EBUSY);
+	return -EBUSY;
+}
+
 static int add_gpu(struct gpus *g, const struct sampler_gpu *seen)
 {
 	struct daemon *d = g->daemon;
+	struct gpu *gpu = &g->gpu[g->n];
 	struct ledger_gpu_spec spec = { .index = seen->index,
 					.total_bytes = seen->total_bytes,
 					.reserved_bytes = seen->reserved_bytes,
 					.reserve_bytes = d->reserve_bytes };
 	struct fmt_buf uuid;
-	struct err err;
 	int number;
 
 	if (!seen->total_bytes || g->n == LEDGER_MAX_GPUS)
 		return -ENODATA;
-	if (!d->is_simulated && claims_gpu(&d->instance.claims, seen->uuid.bytes, &err) < 0) {
-		if (err.code == -EBUSY) {
-			log_error("%s", err.text);
-			(void)sd_event_exit(d->event, -EBUSY);
-			return -EBUSY;
-		}
-		log_warn("%s, ignoring", err.text);
-	}
-	if (d->instance.claims.note[0])
-		log_warn("%s", d->instance.claims.note);
+	*gpu = (struct gpu){ .last = *seen };
+	put_label(gpu);
+	number = claim(g, gpu);
+	if (number < 0)
+		return number;
 	memcpy(spec.uuid, seen->uuid.bytes, sizeof(spec.uuid));
+	(void)str_copy(spec.label, sizeof(spec.label), gpu->label);
+	spec.is_single = gpus_is_instance(gpu);
 	spec.context_bytes = store_context_bytes(d->store, &seen->uuid, g->driver_version);
 	number = ledger_gpu_add(d->ledger, &spec);
 	if (number < 0) {
-		log_error("cannot serve GPU %u: %s, ignoring", seen->index, strerror(-number));
+		log_error("cannot serve GPU %s: %s, ignoring", gpu->label, strerror(-number));
 		return number;
 	}
-	g->gpu[number].stored_context_bytes = spec.context_bytes;
-	g->gpu[number].last = *seen;
+	ledger_gpu_closed(d->ledger, (unsigned)number, (seen->known & SAMPLER_MIG_MODE) != 0,
+			  clock_now_ns());
+	gpu->stored_context_bytes = spec.context_bytes;
 	g->n = (unsigned)number + 1;
-	log_info("GPU %u: %s, %s", seen->index, seen->model,
-		 fmt_uuid(&uuid, "GPU-", seen->uuid.bytes));
+	log_info("GPU %s: %s, %s%s", gpu->label, seen->model,
+		 fmt_uuid(&uuid, gpus_uuid_prefix(gpu), seen->uuid.bytes),
+		 seen->known & SAMPLER_MIG_MODE ? ", in MIG mode: its instances are shared out"
+						: "");
 	return number;
 }
 
@@ -360,15 +441,19 @@ static void add_stranger(struct gpu *gpu, const struct sampler_proc *p, unsigned
 	}
 	if (gpu->n_strangers < room)
 		gpu->strangers[gpu->n_strangers++] = (struct stranger){
-			.pid = p->pid, .is_known = p->is_known != 0, .bytes = p->bytes
+			.pid = p->pid,
+			.is_known = p->is_known != 0,
+			.kinds = p->kinds,
+			.bytes = p->bytes,
 		};
 }
 
-/* whose are they? */
-static void sort_processes(struct gpus *g, unsigned number, const struct sampler_proc *procs,
-			   unsigned n_procs, struct ledger_sample *sample)
+/* whose are they?  Returns how many of nobody's have no figure. */
+static unsigned sort_processes(struct gpus *g, unsigned number, const struct sampler_proc *procs,
+			       unsigned n_procs, struct ledger_sample *sample)
 {
 	struct gpu *gpu = &g->gpu[number];
+	unsigned n_unknown = 0;
 	size_t n = 0;
 
 	gpu->n_strangers = 0;
@@ -384,10 +469,25 @@ static void sort_processes(struct gpus *g, unsigned number, const struct sampler
 		if (procs[i].is_known)
 			sample->unmanaged_bytes =
 				size_sat_add(sample->unmanaged_bytes, procs[i].bytes);
+		n_unknown += !procs[i].is_known;
 		add_stranger(gpu, &procs[i], n_procs);
 	}
 	sample->readings = g->readings;
 	sample->n_readings = n;
+	return n_unknown;
+}
+
+/* who is on it should hear of it, and at once */
+static void tell_jobs(const struct gpus *g, unsigned number)
+{
+	const struct job *job;
+
+	list_for_each (job, &g->daemon->registry.jobs, node)
+		if (job->is_admitted && ledger_job_slot_of(job->lease, number) >= 0)
+			log_warn("job %llu (%s) is on GPU %s, which is lost: its next call on it "
+				 "fails, nothing more is granted there",
+				 (unsigned long long)job->spec.id, job->spec.name,
+				 g->gpu[number].label);
 }
 
 static void set_lost(struct gpus *g, unsigned number, bool is_lost)
@@ -396,9 +496,33 @@ static void set_lost(struct gpus *g, unsigned number, bool is_lost)
 
 	if (gpu->is_lost == is_lost)
 		return;
-	log_warn("GPU %u %s", gpu->last.index, is_lost ? "is lost" : "is back");
+	log_warn("GPU %s %s", gpu->label,
+		 !is_lost                ? "is back"
+		 : gpus_is_instance(gpu) ? "is gone: its card's MIG layout was changed"
+					 : "is lost");
 	gpu->is_lost = is_lost;
 	ledger_gpu_lost(g->daemon->ledger, number, is_lost, clock_now_ns());
+	if (is_lost)
+		tell_jobs(g, number);
+}
+
+/* the mode and the number of a device may have changed since the last sample */
+static void note_mig(struct gpus *g, unsigned number, const struct sampler_gpu *seen)
+{
+	struct gpu *gpu = &g->gpu[number];
+	uint32_t changed = (gpu->last.known ^ seen->known) & SAMPLER_MIG_MODE;
+
+	if (!changed && gpu->last.mig_index == seen->mig_index && gpu->last.index == seen->index)
+		return;
+	gpu->last = *seen;
+	put_label(gpu);
+	ledger_gpu_label(g->daemon->ledger, number, gpu->label);
+	if (!changed)
+		return;
+	log_info("GPU %s %s MIG mode", gpu->label,
+		 seen->known & SAMPLER_MIG_MODE ? "is now in" : "left");
+	ledger_gpu_closed(g->daemon->ledger, number, (seen->known & SAMPLER_MIG_MODE) != 0,
+			  clock_now_ns());
 }
 
 int gpus_recall(struct gpus *g, const struct wire_uuid *uuid)
@@ -456,6 +580,7 @@ void gpus_on_gpu(void *context, const struct sampler_gpu *seen, const struct sam
 	struct ledger_sample sample = { 0 };
 	uint64_t now = clock_now_ns();
 	int number = gpus_find(g, &seen->uuid);
+	unsigned n_unknown = 0;
 
 	(void)str_copy(g->driver_version, sizeof(g->driver_version), seen->driver_version);
 	if (number < 0 && (seen->known & SAMPLER_MEMORY)) {
@@ -470,6 +595,7 @@ void gpus_on_gpu(void *context, const struct sampler_gpu *seen, const struct sam
 	set_lost(g, (unsigned)number, (seen->known & SAMPLER_LOST) != 0);
 	if (seen->known & SAMPLER_LOST)
 		return;
+	note_mig(g, (unsigned)number, seen);
 	g->gpu[number].last = *seen;
 	if (was_enough(&g->gpu[number], digest_of(seen, procs, n_procs), now))
 		return;
@@ -477,11 +603,18 @@ void gpus_on_gpu(void *context, const struct sampler_gpu *seen, const struct sam
 	sample.reserved_bytes = seen->reserved_bytes;
 	sample.used_bytes = seen->used_bytes;
 	sample.memory_known = (seen->known & SAMPLER_MEMORY) != 0;
-	sample.processes_known = (seen->known & SAMPLER_PROCESSES) != 0;
+	/* a card in MIG mode lists its instances' processes once more: they are theirs */
+	sample.processes_known =
+		(seen->known & SAMPLER_PROCESSES) != 0 && !(seen->known & SAMPLER_MIG_MODE);
 	if (sample.processes_known && readings_reserve(g, n_procs))
-		sort_processes(g, (unsigned)number, procs, n_procs, &sample);
+		n_unknown = sort_processes(g, (unsigned)number, procs, n_procs, &sample);
 	else
 		sample.processes_known = false;
+	if (!sample.processes_known)
+		g->gpu[number].n_strangers = 0;
+	else if (gpus_is_instance(&g->gpu[number]))
+		mig_share_out(g->daemon, (unsigned)number, &sample, g->readings, n_unknown,
+			      &g->gpu[number].idle_bytes);
 	ledger_sample(g->daemon->ledger, (unsigned)number, &sample, now);
 }
 

@@ -10,6 +10,11 @@
  * A pid that NVML shows and nobody attached is looked up in /proc: below a keeper it is a process
  * of that job without a connection (detached), else it is unmanaged and only counted.
  *
+ * MIG.  An instance is a GPU like any other, with its own number, UUID and ledger; it is found with
+ * its card, added whenever it appears and lost whenever it is not there any more, without a
+ * restart.  A card in MIG mode keeps its number and is shown, but nothing can be leased of it.
+ * Where NVML has no figures for an instance's processes, mig.h says what takes their place.
+ *
  * Looking and sampling.  A sample that the ledger takes in costs a look at every account and every
  * credit page.  When several in a row were alike and no program has said anything since, NVML is
  * only looked at (a look), as often as with no job; the first difference, and ten seconds, bring a
@@ -32,6 +37,7 @@ struct gpus;
 struct stranger {
 	int32_t pid;
 	bool is_known;
+	uint16_t kinds; /* enum sampler_kinds */
 	uint64_t bytes;
 };
 
@@ -40,6 +46,8 @@ struct gpu {
 	bool is_claimed;         /* we are the only allotd that shares it out */
 	bool is_seen;            /* in the round of samples that runs */
 	bool is_lost;
+	char label[16];                /* for people: "0", "0:1" */
+	uint64_t idle_bytes;           /* of an instance: used while nobody was on it */
 	uint64_t stored_context_bytes; /* as the store has it */
 	uint64_t digest;               /* of what the last sample said */
 	unsigned quiet;                /* samples in a row that said the same */
@@ -64,10 +72,25 @@ int gpus_find(const struct gpus *g, const struct wire_uuid *uuid);
 /**
  * gpus_parse - "--gpu": indices, UUIDs or their unique beginnings, PCI addresses, with commas
  *
+ * A MIG instance is CARD:INDEX (as nvidia-smi -L counts them, and containers do), CARD:GI:CI, or
+ * its MIG-UUID.
+ *
  * Returns how many were named, each once, in ret_numbers; -EINVAL, -ENOENT with a text.
  */
 int gpus_parse(const struct gpus *g, const char *text, unsigned ret_numbers[WIRE_MAX_GPUS],
 	       struct err *err);
+
+/** gpus_is_instance - is it a MIG instance? */
+static inline bool gpus_is_instance(const struct gpu *gpu)
+{
+	return (gpu->last.known & SAMPLER_INSTANCE) != 0;
+}
+
+/** gpus_uuid_prefix - "GPU-" or "MIG-" */
+static inline const char *gpus_uuid_prefix(const struct gpu *gpu)
+{
+	return gpus_is_instance(gpu) ? "MIG-" : "GPU-";
+}
 
 /** gpus_driver_version - "" when it is not known */
 const char *gpus_driver_version(const struct gpus *g);

@@ -366,6 +366,12 @@ static void send_admitted(struct daemon *d, struct job *job)
 	m.has_limit = f.has_limit;
 	(void)str_copy(m.name, sizeof(m.name), job->spec.name);
 	memcpy(m.gpus, job->spec.gpus, sizeof(m.gpus));
+	for (unsigned i = 0; i < job->spec.n_gpus; i++) {
+		int number = gpus_find(d->gpus, &job->spec.gpus[i]);
+
+		if (number >= 0 && gpus_is_instance(gpus_at(d->gpus, (unsigned)number)))
+			m.mig_gpus |= 1u << i;
+	}
 	peer_send(job->keeper, WIRE_ADMITTED, job->run_request_id, &m);
 }
 

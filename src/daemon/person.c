@@ -51,6 +51,11 @@ static void fill_gpu(const struct daemon *d, unsigned number, struct wire_ps_ite
 
 	m->gpu = gpu->last.uuid;
 	m->gpu_index = gpu->last.index;
+	m->mig_index = gpu->last.mig_index;
+	if (gpus_is_instance(gpu))
+		m->flags |= WIRE_PS_MIG;
+	if (gpu->is_lost && m->job_id)
+		(void)str_print(m->reason, sizeof(m->reason), "GPU %s is lost", gpu->label);
 }
 
 static const char *command_of(const struct daemon *d, struct process *p)
@@ -206,6 +211,13 @@ static void fill_status(struct daemon *d, unsigned number, uint64_t now_ns,
 	(void)ledger_gpu_figures(d->ledger, number, &f); /* it exists */
 	m->gpu = last->uuid;
 	m->gpu_index = last->index;
+	m->mig_index = last->mig_index;
+	m->gi = last->gi;
+	m->ci = last->ci;
+	if (last->known & SAMPLER_INSTANCE)
+		m->flags |= WIRE_STATUS_MIG;
+	if (f.closed)
+		m->flags |= WIRE_STATUS_MIG_MODE;
 	m->vram_total_bytes = f.total_bytes;
 	m->vram_used_bytes = f.used_known ? f.used_bytes : WIRE_UNKNOWN_U64;
 	m->vram_allocatable_bytes = f.allocatable_bytes;
@@ -236,34 +248,35 @@ static void fill_status(struct daemon *d, unsigned number, uint64_t now_ns,
 	list_jobs_of_gpu(d, number, m);
 }
 
-/* of those not told yet the first in PCI order; one that came back late stands last in the books */
-static unsigned next_by_index(const struct gpus *g, const bool is_told[LEDGER_MAX_GPUS])
+/* a card, then its instances: the order in which people look for them */
+static uint32_t rank_of(const struct gpu *gpu)
 {
-	unsigned next = 0;
-	bool is_found = false;
+	return gpu->last.index << 16 | (gpus_is_instance(gpu) ? gpu->last.mig_index + 1 : 0);
+}
 
-	for (unsigned i = 0; i < gpus_count(g); i++) {
-		if (is_told[i] ||
-		    (is_found && gpus_at(g, i)->last.index >= gpus_at(g, next)->last.index))
-			continue;
-		next = i;
-		is_found = true;
+static void order_gpus(const struct daemon *d, unsigned ret[LEDGER_MAX_GPUS])
+{
+	for (unsigned i = 0; i < gpus_count(d->gpus); i++) {
+		unsigned k = i;
+
+		for (; k && rank_of(gpus_at(d->gpus, ret[k - 1])) > rank_of(gpus_at(d->gpus, i));
+		     k--)
+			ret[k] = ret[k - 1];
+		ret[k] = i;
 	}
-	return next;
 }
 
 void person_status(struct daemon *d, struct peer *peer, const struct wire_message *msg)
 {
 	struct wire_end end = { .count = gpus_count(d->gpus) };
+	unsigned order[LEDGER_MAX_GPUS];
 	uint64_t now = clock_now_ns();
-	bool is_told[LEDGER_MAX_GPUS] = { false };
 
+	order_gpus(d, order);
 	for (unsigned i = 0; i < end.count; i++) {
 		struct wire_status_item m = { 0 };
-		unsigned next = next_by_index(d->gpus, is_told);
 
-		is_told[next] = true;
-		fill_status(d, next, now, &m);
+		fill_status(d, order[i], now, &m);
 		peer_send(peer, WIRE_STATUS_ITEM, msg->request_id, &m);
 	}
 	peer_send(peer, WIRE_END, msg->request_id, &end);

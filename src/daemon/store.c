@@ -53,9 +53,11 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[GET_MEMBERS] = "SELECT numbers FROM members WHERE job = ?1",
 	[REMOVE_MEMBERS] = "DELETE FROM members WHERE job = ?1",
 	[PUT_GPU] = "INSERT OR REPLACE INTO gpus (driver_dir, gpu, idx, total_bytes,"
-		    " reserved_bytes, pci, model, driver) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-	[EACH_GPU] = "SELECT gpu, idx, total_bytes, reserved_bytes, pci, model, driver FROM gpus"
-		     " WHERE driver_dir = ?1 ORDER BY idx",
+		    " reserved_bytes, pci, model, driver, mig, mig_index, gi, ci)"
+		    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[EACH_GPU] = "SELECT gpu, idx, total_bytes, reserved_bytes, pci, model, driver, mig,"
+		     " mig_index, gi, ci FROM gpus WHERE driver_dir = ?1"
+		     " ORDER BY idx, mig & 128, mig_index",
 	[HAS_JOBS] = "SELECT count(*) FROM jobs",
 	[PUT_CONTEXT] = "INSERT OR REPLACE INTO contexts (gpu, driver, bytes) VALUES (?, ?, ?)",
 	[GET_CONTEXT] = "SELECT bytes FROM contexts WHERE gpu = ?1 AND driver = ?2",
@@ -329,6 +331,10 @@ int store_put_gpu(struct store *s, const char *driver_dir, const struct sampler_
 	sqlite3_bind_text(q, 6, gpu->pci_bus_id, -1, SQLITE_STATIC);
 	sqlite3_bind_text(q, 7, gpu->model, -1, SQLITE_STATIC);
 	sqlite3_bind_text(q, 8, gpu->driver_version, -1, SQLITE_STATIC);
+	bind_u64(q, 9, gpu->known & (SAMPLER_MIG_MODE | SAMPLER_INSTANCE));
+	bind_u64(q, 10, gpu->mig_index);
+	bind_u64(q, 11, gpu->gi);
+	bind_u64(q, 12, gpu->ci);
 	return finish(s, q);
 }
 
@@ -356,6 +362,11 @@ int store_each_gpu(struct store *s, const char *driver_dir,
 		gpu.index = (uint32_t)sqlite3_column_int64(q, 1);
 		gpu.total_bytes = (uint64_t)sqlite3_column_int64(q, 2);
 		gpu.reserved_bytes = (uint64_t)sqlite3_column_int64(q, 3);
+		gpu.known = (uint32_t)sqlite3_column_int64(q, 7) &
+			    (SAMPLER_MIG_MODE | SAMPLER_INSTANCE);
+		gpu.mig_index = (uint32_t)sqlite3_column_int64(q, 8);
+		gpu.gi = (uint32_t)sqlite3_column_int64(q, 9);
+		gpu.ci = (uint32_t)sqlite3_column_int64(q, 10);
 		if (copy_text(q, 4, gpu.pci_bus_id, sizeof(gpu.pci_bus_id)) &&
 		    copy_text(q, 5, gpu.model, sizeof(gpu.model)) &&
 		    copy_text(q, 6, gpu.driver_version, sizeof(gpu.driver_version)))

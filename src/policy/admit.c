@@ -77,11 +77,14 @@ static uint64_t wanted(const struct ledger_job *j, const struct gpu *g)
 						   : request;
 }
 
-/** job_is_eligible - could it be placed there if nobody else were? */
+/** job_is_eligible - could it be placed there if nobody else were?  Not on a card in MIG mode, and
+ * with several GPUs not on an instance. */
 bool job_is_eligible(const struct ledger_job *j, const struct gpu *g, const struct lease *parent)
 {
 	uint64_t wall = gpu_usable(g);
 
+	if (g->closed || (g->is_single && j->n_slots > 1))
+		return false;
 	for (; parent; parent = parent->parent)
 		wall = size_min(wall, lease_wall(parent));
 	return wanted(j, g) <= wall;

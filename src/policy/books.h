@@ -27,6 +27,9 @@ struct gpu {
 	unsigned number;
 	uint8_t uuid[16];
 	unsigned index;
+	char label[16];
+	bool is_single;
+	bool closed;
 	uint64_t total_bytes;
 	uint64_t reserved_bytes; /* the driver's */
 	uint64_t reserve_bytes;  /* configured */

@@ -234,10 +234,10 @@ static int check_change(struct ledger *l, struct lease *lease, const struct ledg
 	if (c->has_request && request > wall) {
 		if (text)
 			(void)str_print(text, LEDGER_TEXT_MAX,
-					"%s asked for, %s %u can ever give %s",
+					"%s asked for, %s %s can ever give %s",
 					fmt_size(&a, request),
 					lease->parent ? "the lease around it on GPU" : "GPU",
-					g->index, fmt_size(&b, wall));
+					g->label, fmt_size(&b, wall));
 		return -EDQUOT;
 	}
 	for (int tries = 0; tries < 2; tries++) {
@@ -248,7 +248,7 @@ static int check_change(struct ledger *l, struct lease *lease, const struct ledg
 	}
 	if (text)
 		(void)str_print(text, LEDGER_TEXT_MAX,
-				"GPU %u can promise %s more now, the change needs %s", g->index,
+				"GPU %s can promise %s more now, the change needs %s", g->label,
 				fmt_size(&a, gpu_slack(g)), fmt_size(&b, more));
 	return -ENOSPC;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "policy/books.h"
 
 struct ledger *ledger_new(const struct credit_ops *ops)
@@ -68,6 +69,10 @@ int ledger_gpu_add(struct ledger *l, const struct ledger_gpu_spec *spec)
 	g->number = l->n_gpus;
 	memcpy(g->uuid, spec->uuid, sizeof(g->uuid));
 	g->index = spec->index;
+	g->is_single = spec->is_single;
+	(void)(spec->label[0]
+		       ? str_copy(g->label, sizeof(g->label), spec->label)
+		       : str_print(g->label, sizeof(g->label), "%u", spec->index)); /* fits */
 	g->total_bytes = spec->total_bytes;
 	g->reserved_bytes = spec->reserved_bytes;
 	g->reserve_bytes = spec->reserve_bytes;
@@ -85,6 +90,21 @@ void ledger_gpu_lost(struct ledger *l, unsigned gpu, bool lost, uint64_t now_ns)
 		return;
 	l->gpus[gpu].lost = lost;
 	gpu_changed(&l->gpus[gpu], now_ns, !lost);
+	l->queue_dirty = true;
+}
+
+void ledger_gpu_label(struct ledger *l, unsigned gpu, const char *label)
+{
+	if (gpu < l->n_gpus)
+		(void)str_copy(l->gpus[gpu].label, sizeof(l->gpus[gpu].label), label);
+}
+
+void ledger_gpu_closed(struct ledger *l, unsigned gpu, bool closed, uint64_t now_ns)
+{
+	if (gpu >= l->n_gpus || l->gpus[gpu].closed == closed)
+		return;
+	l->gpus[gpu].closed = closed;
+	gpu_changed(&l->gpus[gpu], now_ns, !closed);
 	l->queue_dirty = true;
 }
 

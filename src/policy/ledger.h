@@ -110,7 +110,9 @@ void ledger_free(struct ledger *l); /* with all that is in it */
 
 struct ledger_gpu_spec {
 	uint8_t uuid[16];
-	unsigned index;          /* PCI order, for texts */
+	unsigned index; /* PCI order */
+	char label[16]; /* what texts call it: "0", of a MIG instance "0:1"; "": the index */
+	bool is_single; /* a MIG instance: CUDA shows a program one of them and nothing beside */
 	uint64_t total_bytes;    /* NVML's */
 	uint64_t reserved_bytes; /* by the driver */
 	uint64_t reserve_bytes;  /* configured */
@@ -125,6 +127,12 @@ int ledger_gpu_add(struct ledger *l, const struct ledger_gpu_spec *spec);
 
 /** ledger_gpu_lost - the GPU fell off the bus (or is back): nothing is admitted or granted there */
 void ledger_gpu_lost(struct ledger *l, unsigned gpu, bool lost, uint64_t now_ns);
+
+/** ledger_gpu_label - what texts call it from now on */
+void ledger_gpu_label(struct ledger *l, unsigned gpu, const char *label);
+
+/** ledger_gpu_closed - a card in MIG mode: shown, but its memory belongs to its instances */
+void ledger_gpu_closed(struct ledger *l, unsigned gpu, bool closed, uint64_t now_ns);
 
 /** ledger_gpu_context_bytes - the measured cost of a context, to be stored; 0: not known */
 uint64_t ledger_gpu_context_bytes(const struct ledger *l, unsigned gpu);
@@ -146,6 +154,7 @@ struct ledger_gpu_figures {
 	unsigned jobs;            /* admitted here */
 	bool used_known;
 	bool lost;
+	bool closed;
 };
 int ledger_gpu_figures(const struct ledger *l, unsigned gpu, struct ledger_gpu_figures *ret);
 
@@ -350,6 +359,9 @@ struct ledger_process_figures {
 	uint64_t waiting_bytes;
 	uint64_t waiting_since_ns; /* 0: does not wait */
 };
+/** ledger_process_slot_of - the slot of a GPU in its job's lease; -ENOENT */
+int ledger_process_slot_of(const struct ledger_process *p, unsigned gpu);
+
 int ledger_process_figures(const struct ledger *l, const struct ledger_process *p, unsigned slot,
 			   uint64_t now_ns, struct ledger_process_figures *ret);
 

@@ -143,14 +143,14 @@ void text_full(const struct ledger *l, const struct ticket *t, enum ledger_resul
 	text[0] = '\0';
 	add_context(t, text);
 	if (t->settle_deadline_ns)
-		(void)str_print(one, sizeof(one), "GPU %u is being measured", g->index);
+		(void)str_print(one, sizeof(one), "GPU %s is being measured", g->label);
 	else if (g->lost)
-		(void)str_print(one, sizeof(one), "GPU %u does not answer", g->index);
+		(void)str_print(one, sizeof(one), "GPU %s does not answer", g->label);
 	else if (result == LEDGER_CIRCLE)
-		(void)str_print(one, sizeof(one), "all jobs on GPU %u waited for each other",
-				g->index);
+		(void)str_print(one, sizeof(one), "all jobs on GPU %s waited for each other",
+				g->label);
 	else
-		(void)str_print(one, sizeof(one), "GPU %u is full", g->index);
+		(void)str_print(one, sizeof(one), "GPU %s is full", g->label);
 	add(text, LEDGER_TEXT_MAX, "; ", one);
 	one[0] = '\0';
 	add_jobs(g, one, sizeof(one));
@@ -197,18 +197,18 @@ void text_waits(const struct ledger *l, const struct ledger_job *j, char *text)
 	}
 	needed = amount_bytes(&j->request, g);
 	if (g->lost)
-		(void)str_print(text, LEDGER_TEXT_MAX, "GPU %u does not answer", g->index);
+		(void)str_print(text, LEDGER_TEXT_MAX, "GPU %s does not answer", g->label);
 	else if (needed > free_bytes)
 		(void)str_print(text, LEDGER_TEXT_MAX,
-				"needs %s%s, GPU %u has %s that nobody holds or was promised",
+				"needs %s%s, GPU %s has %s that nobody holds or was promised",
 				fmt_size(&a, needed),
-				j->n_slots > 1 ? " on each of several GPUs" : "", g->index,
+				j->n_slots > 1 ? " on each of several GPUs" : "", g->label,
 				fmt_size(&b, free_bytes));
 	else
 		(void)str_print(text, LEDGER_TEXT_MAX,
-				"needs %s%s, GPU %u has %s, but others wait before it",
+				"needs %s%s, GPU %s has %s, but others wait before it",
 				fmt_size(&a, needed),
-				j->n_slots > 1 ? " on each of several GPUs" : "", g->index,
+				j->n_slots > 1 ? " on each of several GPUs" : "", g->label,
 				fmt_size(&b, free_bytes));
 	one[0] = '\0';
 	add_jobs(g, one, sizeof(one));
@@ -219,7 +219,8 @@ void text_waits(const struct ledger *l, const struct ledger_job *j, char *text)
 void text_never(const struct ledger *l, const struct ledger_job *j, char *text)
 {
 	uint64_t most = 0, needed = 0;
-	unsigned n = 0, eligible = 0;
+	unsigned n = 0, eligible = 0, n_closed = 0, n_single = 0;
+	const struct gpu *closed = NULL;
 	struct lease *parent;
 	struct fmt_buf a, b;
 	struct gpu *g;
@@ -230,6 +231,12 @@ void text_never(const struct ledger *l, const struct ledger_job *j, char *text)
 		if (!g)
 			continue;
 		n++;
+		n_single += g->is_single;
+		if (g->closed) {
+			n_closed++;
+			closed = g;
+			continue;
+		}
 		wall = parent ? lease_wall(parent) : gpu_usable(g);
 		eligible += job_is_eligible(j, g, parent);
 		if (wall >= most) {
@@ -237,7 +244,18 @@ void text_never(const struct ledger *l, const struct ledger_job *j, char *text)
 			needed = amount_bytes(&j->request, g);
 		}
 	}
-	if (n < j->n_slots)
+	if (n_closed && n_closed == n)
+		(void)str_print(text, LEDGER_TEXT_MAX,
+				"GPU %s is in MIG mode: name one of its instances, 'allot status' "
+				"lists them",
+				closed->label);
+	else if (n_single && j->n_slots > 1)
+		(void)str_print(
+			text, LEDGER_TEXT_MAX,
+			"%u GPUs asked for, %u whole ones can give as much, and CUDA shows a "
+			"program only one MIG instance, with nothing beside it",
+			j->n_slots, eligible);
+	else if (n < j->n_slots)
 		(void)str_print(text, LEDGER_TEXT_MAX, "%u GPUs asked for, %u %s", j->n_slots, n,
 				j->parent ? "in the lease around it" : "there");
 	else if (eligible)

@@ -159,6 +159,11 @@ static uint64_t account_books(const struct ledger *l, const struct account *a)
 	return a->granted - account_credit(l, a) + a->pending + a->overhead;
 }
 
+int ledger_process_slot_of(const struct ledger_process *p, unsigned gpu)
+{
+	return ledger_job_slot_of(p->job, gpu);
+}
+
 int ledger_process_figures(const struct ledger *l, const struct ledger_process *p, unsigned slot,
 			   uint64_t now_ns, struct ledger_process_figures *ret)
 {
@@ -223,10 +228,11 @@ int ledger_gpu_figures(const struct ledger *l, unsigned gpu, struct ledger_gpu_f
 	ret->total_bytes = g->total_bytes;
 	ret->used_bytes = g->used_bytes;
 	ret->used_known = g->used_known;
-	ret->allocatable_bytes = gpu_allocatable(g);
+	ret->allocatable_bytes = g->closed ? 0 : gpu_allocatable(g);
 	ret->unmanaged_bytes = g->unmanaged_bytes;
 	ret->sample_ns = g->sampled_ns;
 	ret->lost = g->lost;
+	ret->closed = g->closed;
 	/* job_candidate hands out pointers into the ledger; nothing is changed through them */
 	ret->waiting = g->n_waiters + count_queue((struct ledger *)l, g);
 	list_for_each (lease, &g->leases, on_gpu) {
@@ -246,8 +252,9 @@ int ledger_gpu_figures(const struct ledger *l, unsigned gpu, struct ledger_gpu_f
 	list_for_each (a, &g->accounts, on_gpu)
 		if (a->nvml_known && !a->released)
 			ret->drift_bytes += signed_difference(a->nvml, account_books(l, a));
-	ret->grantable_bytes =
-		g->lost ? 0 : size_sat_sub(gpu_allocatable(g), gpu_promised(l, g, NULL));
+	ret->grantable_bytes = g->lost || g->closed
+				       ? 0
+				       : size_sat_sub(gpu_allocatable(g), gpu_promised(l, g, NULL));
 	ret->burst_bytes = ret->grantable_bytes;
 	return 0;
 }

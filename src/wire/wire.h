@@ -115,7 +115,11 @@ struct wire_lease_gpu {
 	uint32_t index;       /* PCI order, for people */
 	uint32_t has_limit;   /* was a limit asked for? */
 	char pci_bus_id[16];  /* "0000:83:00.0" */
+	uint32_t flags;       /* WIRE_GPU_* */
+	uint32_t mig_index;   /* of an instance, as nvidia-smi counts those of its card */
 };
+#define WIRE_GPU_MIG (1u << 0) /* a MIG instance: its UUID is written MIG-…, index is its card's \
+				*/
 
 struct wire_attached {
 	uint64_t job_id;
@@ -250,6 +254,8 @@ struct wire_admitted {
 	uint32_t has_limit;
 	uint32_t nested; /* inside the lease of the job that holds the caller */
 	uint64_t kill_grace_ns;
+	uint32_t mig_gpus; /* bit i: gpus[i] is a MIG instance, its UUID is written MIG-… */
+	uint32_t pad;
 	char name[WIRE_NAME_MAX];
 	struct wire_uuid gpus[WIRE_MAX_GPUS];
 };
@@ -324,7 +330,7 @@ struct wire_ps_item {
 	uint32_t compute_min_permille;
 	uint32_t compute_max_permille;
 	uint32_t compute_got_permille; /* WIRE_UNKNOWN_U32: not measured */
-	uint32_t pad;
+	uint32_t mig_index;            /* with WIRE_PS_MIG */
 	char name[WIRE_NAME_MAX];
 	char command[WIRE_COMMAND_MAX];
 	char reason[WIRE_TEXT_MAX]; /* why it waits */
@@ -332,6 +338,7 @@ struct wire_ps_item {
 #define WIRE_PS_DETACHED (1u << 0) /* no connection, but alive: charged at NVML's figure */
 #define WIRE_PS_ENDING   (1u << 1) /* dead, its memory not yet gone */
 #define WIRE_PS_NO_GPU   (1u << 2) /* a row of a job that holds nothing yet */
+#define WIRE_PS_MIG      (1u << 3) /* gpu is a MIG instance */
 
 struct wire_status {
 	uint32_t flags;
@@ -358,13 +365,17 @@ struct wire_status_item {
 	uint32_t waiting;       /* jobs and allocations that wait for this GPU */
 	uint64_t sample_age_ns; /* how old NVML's figures are */
 	uint32_t n_jobs;        /* may be more than fit below */
-	uint32_t pad;
+	uint32_t mig_index;     /* with WIRE_STATUS_MIG; gi and ci too */
+	uint32_t gi, ci;        /* WIRE_UNKNOWN_U32: not known */
 	uint64_t jobs[64];
 	char pci_bus_id[16];
 	char model[WIRE_NAME_MAX];
 };
 #define WIRE_STATUS_STALE (1u << 0) /* NVML does not answer */
 #define WIRE_STATUS_LOST  (1u << 1) /* the GPU is gone */
+#define WIRE_STATUS_MIG   (1u << 2) /* a MIG instance; gpu_index is its card's */
+#define WIRE_STATUS_MIG_MODE \
+	(1u << 3) /* a card in MIG mode: its instances are shared out, not itself */
 
 struct wire_set {
 	uint64_t job_id;
@@ -443,15 +454,15 @@ WIRE_CHECK(header, 16);
 WIRE_CHECK(ok, 8);
 WIRE_CHECK(error, 520);
 WIRE_CHECK(attach, 16);
-WIRE_CHECK(lease_gpu, 56);
-WIRE_CHECK(attached, 32 + 1024 + 64 + 16 * 56);
+WIRE_CHECK(lease_gpu, 64);
+WIRE_CHECK(attached, 32 + 1024 + 64 + 16 * 64);
 WIRE_CHECK(need, 24);
 WIRE_CHECK(grant, 48 + 512);
 WIRE_CHECK(run, 72 + 8 + 64 + 512 + 256);
 WIRE_CHECK(waiting, 32 + 512);
-WIRE_CHECK(admitted, 48 + 64 + 256);
+WIRE_CHECK(admitted, 56 + 64 + 256);
 WIRE_CHECK(ps_item, 112 + 64 + 256 + 512);
-WIRE_CHECK(status_item, 144 + 512 + 16 + 64 - 8);
+WIRE_CHECK(status_item, 144 + 512 + 16 + 64);
 WIRE_CHECK(daemon_info, 40 + 32 + 80 + 3 * 1024 + 512 + 512 + 8 + 512);
 
 #endif
