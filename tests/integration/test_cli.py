@@ -413,14 +413,14 @@ class Trouble(world.World):
             for _ in range(3):
                 c, _ = s.accept()
                 m = bytearray(c.recv(65536))
-                m[4:6] = struct.pack('<H', 2)
+                m[4:6] = struct.pack('<H', 77)
                 c.send(m)
                 c.close()
         threading.Thread(target=serve, daemon=True).start()
         for verb, code in ((['ps'], 1), (['run', '--', 'true'], 125), (['doctor'], 1)):
             r = self.cli(*verb, ALLOT_SOCKET=path)
             self.assertEqual(r.returncode, code)
-            self.assertIn('protocol 2, this is 1', r.stderr + r.stdout)
+            self.assertRegex(r.stderr + r.stdout, r'allotd speaks protocol 77, this allot \S+ protocol \d+: install the same')
 
 
 class Terminal(world.World):
