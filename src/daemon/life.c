@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -57,15 +58,30 @@ void life_dead(struct process *p)
 	drop_asks(p);
 }
 
+/*
+ * The bell's open file is the tenants', too: one of them may clear O_NONBLOCK and be faster than we
+ * are, and a read that waits for it would be the end of us all.
+ */
+static void quieten(int bell)
+{
+	uint64_t count;
+	struct iovec iov = { .iov_base = &count, .iov_len = sizeof(count) };
+
+	if (preadv2(bell, &iov, 1, -1, RWF_NOWAIT) >= 0 || errno == EAGAIN || errno == EINTR)
+		return;
+	(void)fcntl(bell, F_SETFL, O_NONBLOCK); /* an old kernel */
+	(void)!read(bell, &count, sizeof(count));
+}
+
 /* made quiet first: whoever returns after that rings again, and whoever did before is looked at */
 static int on_ring(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
 	struct job *job = userdata;
-	uint64_t count, now;
 	struct process *p;
+	uint64_t now;
 
 	(void)source, (void)revents;
-	(void)!read(fd, &count, sizeof(count)); /* only to make it quiet */
+	quieten(fd);
 	now = clock_now_ns();
 	gpus_note_activity(job->daemon->gpus);
 	list_for_each (p, &job->processes, node)

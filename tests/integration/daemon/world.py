@@ -188,6 +188,110 @@ class Body:
         self.page_fd = fd
         return self.attach(with_page=True)
 
+    # -- somebody who means harm
+    def ring(self, seconds):
+        end, n = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            os.write(self.bell, struct.pack("<Q", 1))
+            n += 1
+        return n
+
+    def ring_and_silence(self, seconds):
+        """the bell's file is allotd's, too: blocking, and read before allotd can"""
+        os.set_blocking(self.bell, True)
+        test, readers = os.getpid(), []
+        for _ in range(2):
+            readers.append(os.fork())
+            if readers[-1] == 0:
+                ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+                while os.getppid() == test:
+                    os.read(self.bell, 8)
+                os._exit(0)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            os.write(self.bell, struct.pack("<Q", 1))
+        for reader in readers:
+            os.kill(reader, signal.SIGKILL)
+            os.waitpid(reader, 0)
+
+    def scribble_all(self, seconds):
+        end = time.monotonic() + seconds
+        values = [2**64 - 1, 0, 1 << 63, 1, 1 << 40]
+        words = [ctypes.c_uint64.from_buffer(self.page, at) for at in range(0, 4096, 8)]
+        while time.monotonic() < end:
+            for i, word in enumerate(words):
+                word.value = values[i % len(values)]
+            values.append(values.pop(0))
+
+    def punch(self):
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.fallocate(self.page_fd, 3, ctypes.c_long(0), ctypes.c_long(4096)) == 0  # PUNCH_HOLE | KEEP_SIZE
+
+    def forge_page(self, claim):
+        """the marks of a real one, and a claim of one's own"""
+        head = bytes(self.page[:64])
+        fd = os.memfd_create("forged", os.MFD_ALLOW_SEALING)
+        os.write(fd, head + SLOT.pack(0, 0, 0, claim) + bytes(4096 - 64 - SLOT.size))
+        fcntl.fcntl(fd, 1033, 0x2 | 0x4)  # F_ADD_SEALS, shrink and grow
+        self.page_fd = fd
+
+    def attach_odd(self, kind):
+        """ATTACH with a descriptor of a kind that allotd does not expect"""
+        seals = 0x2 | 0x4
+        if kind in ("sealed", "large", "read-only"):
+            fd = os.memfd_create("odd", os.MFD_ALLOW_SEALING)
+            os.ftruncate(fd, 8192 if kind == "large" else 4096)
+            fcntl.fcntl(fd, 1033, seals | (0x8 if kind == "sealed" else 0))
+            if kind == "read-only":
+                fd = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
+        elif kind == "huge":
+            try:
+                fd = os.memfd_create("odd", os.MFD_ALLOW_SEALING | os.MFD_HUGETLB)
+            except OSError:
+                fd = os.memfd_create("odd")
+        elif kind == "folder":
+            fd = os.open("/", os.O_RDONLY)
+        elif kind == "socket":
+            fd = self.conn("other").sock.fileno()
+        elif kind == "pipe":
+            fd = os.pipe()[0]
+        else:
+            fd = os.open("/dev/zero", os.O_RDWR)
+        c = self.conn()
+        c.send("ATTACH", [fd], role=1, flags=1)
+        return c.recv().type
+
+    def flood(self, message, seconds, **values):
+        """requests as fast as they are taken, whatever is answered; anew when it is thrown out"""
+        packet = wire.pack(message, 1, **values)
+        conn = self.conns.pop("main", None) or wire.Conn(self.path)
+        end, n = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            try:
+                conn.sock.settimeout(0.02)
+                conn.sock.send(packet)
+                n += 1
+            except TimeoutError:
+                pass
+            except OSError:
+                conn = wire.Conn(self.path)
+        return n
+
+    def knock(self, seconds):
+        """connections that come, say half a word and go"""
+        end, n = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                s.connect(self.path)
+                if n % 2:
+                    s.send(b"ALOT")
+            except OSError:
+                pass
+            s.close()
+            n += 1
+        return n
+
     # -- a program of the simulated driver
     def cuda(self, folder):
         lib = self.cuda_library = ctypes.CDLL(os.path.join(folder, "libcuda.so.1"))
