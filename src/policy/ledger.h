@@ -39,8 +39,8 @@
  *   estimate    who would be refused by the wall while a figure of the job is unsettled waits up
  *               to LEDGER_SETTLE_NS for it
  *   circle      when every job that holds or is promised something on a GPU waits and nothing
- *               moved for LEDGER_CIRCLE_NS, the youngest waiter is refused.  A circle may go
- *               round over several GPUs.
+ *               moved for LEDGER_CIRCLE_NS, the youngest waiter is refused of those who hold
+ *               what they wait for.  A circle may go round over several GPUs (circle.c).
  *   admission   Σ committed + new request ≤ allocatable, class then arrival, strictly on each GPU;
  *               whoever waits for memory there in the same or a better class goes first.
  *
