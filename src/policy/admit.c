@@ -4,8 +4,10 @@
 /*
  * Who waits to be admitted.  The queue is in the order of class, then age.  A pass goes through
  * it once; a job that does not fit marks every GPU (or lease around it) where it could go, and
- * nobody behind is promised anything there.  Decisions are taken one after the other against
- * promises, never against memory that happens to be free.
+ * nobody behind is promised anything there.  (Not only where it has most room: that may be the card
+ * of a service that never ends, while small jobs come and go for ever on the one that it could have
+ * had.)  A job that wants several GPUs takes all at once or none.  Decisions are taken one after
+ * the other against promises, never against memory that happens to be free.
  */
 
 #define QUEUE_LOOK_NS (200 * NS_PER_MS) /* frees go into credit words without a message */

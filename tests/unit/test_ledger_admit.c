@@ -270,6 +270,127 @@ static void g7_several_gpus(void **state)
 	}
 }
 
+/* all at once or nothing, and nobody behind it takes what it waits for */
+static void g8_several_gpus_are_reserved(void **state)
+{
+	struct ledger_job_spec wide = spec_of(10, 20 * GIB, 0), small = spec_of(11, 5 * GIB, 0);
+	struct ledger_job *n[3], *w1, *s, *tiny, *urgent;
+	unsigned got[LEDGER_MAX_SLOTS];
+	struct world w;
+
+	(void)state;
+	world_init(&w, 4, (const uint64_t[]){ 40, 40, 40, 4 });
+	for (unsigned i = 0; i < 3; i++)
+		n[i] = job_of(&w, i + 1, 30 * GIB, 0);
+	wide.n_gpus = 2;
+	assert_int_equal(admit(&w, &wide, &w1), LEDGER_WAITS);
+	assert_non_null(strstr(w.text, "on each of several GPUs"));
+	assert_int_equal(admit(&w, &small, &s), LEDGER_WAITS); /* there would be room */
+	assert_non_null(strstr(w.text, "others wait before it"));
+	/* a card that it could never be on is not reserved for it; a better class goes first */
+	assert_int_equal(ledger_job_slots(job_of(&w, 12, GIB, 0), got), 1);
+	assert_int_equal(got[0], 3);
+	small = spec_of(13, 5 * GIB, 0);
+	small.job_class = LEDGER_CLASS_LATENCY;
+	assert_int_equal(admit(&w, &small, &urgent), LEDGER_ADMITTED);
+	/* whoever does not want to wait stands in nobody's way */
+	wide.id = 14;
+	wide.admit_deadline_ns = 0;
+	assert_int_equal(admit(&w, &wide, &tiny), LEDGER_BUSY);
+	ledger_job_end(w.l, n[1], w.now);
+	nothing_due(&w);
+	assert_int_equal(gpu_figures(&w, 1).requested_bytes, 0); /* nothing is held meanwhile */
+	ledger_job_end(w.l, n[2], w.now);
+	assert_ptr_equal(event_of(&w, LEDGER_EVENT_ADMITTED).job, w1);
+	assert_int_equal(ledger_job_slots(w1, got), 2);
+	assert_int_equal(got[0], 1);
+	assert_int_equal(got[1], 2);
+	assert_ptr_equal(event_of(&w, LEDGER_EVENT_ADMITTED).job, s);
+	nothing_due(&w);
+	world_fini(&w);
+}
+
+/* a stream of small jobs does not keep it out, wherever they end */
+static void g8_a_stream_of_small_jobs_starves_nobody(void **state)
+{
+	struct ledger_job_spec wide = spec_of(1000, 30 * GIB, 0);
+	struct ledger_job *running[8], *w1, *j;
+	struct ledger_event e;
+	bool is_in = false;
+	struct world w;
+
+	(void)state;
+	world_init(&w, 4, (const uint64_t[]){ 40, 40, 40, 40 });
+	for (unsigned i = 0; i < 8; i++)
+		running[i] = job_of(&w, i + 1, 20 * GIB, 0);
+	wide.n_gpus = 3;
+	assert_int_equal(admit(&w, &wide, &w1), LEDGER_WAITS);
+	for (unsigned i = 0; i < 8 && !is_in; i++) {
+		struct ledger_job_spec next = spec_of(100 + i, 20 * GIB, 0);
+
+		assert_int_equal(admit(&w, &next, &j), LEDGER_WAITS);
+		ledger_job_end(w.l, running[i], w.now);
+		while (ledger_poll(w.l, w.now, &e)) {
+			assert_int_equal(e.kind, LEDGER_EVENT_ADMITTED);
+			is_in = is_in || e.job == w1;
+			assert_true(is_in); /* before all that came later */
+		}
+	}
+	assert_true(is_in);
+	world_fini(&w);
+}
+
+/* two that name the same cards in another order: one after the other */
+static void g7_crossed_lists_do_not_lock(void **state)
+{
+	struct ledger_job_spec one = spec_of(1, 30 * GIB, 0), other = spec_of(2, 30 * GIB, 0);
+	struct ledger_job *a, *b;
+	unsigned got[LEDGER_MAX_SLOTS];
+	struct world w;
+
+	(void)state;
+	world_init(&w, 2, (const uint64_t[]){ 40, 40 });
+	one.n_gpus = one.n_listed = other.n_gpus = other.n_listed = 2;
+	one.listed[1] = other.listed[0] = 1;
+	assert_int_equal(admit(&w, &one, &a), LEDGER_ADMITTED);
+	assert_int_equal(admit(&w, &other, &b), LEDGER_WAITS);
+	ledger_job_end(w.l, a, w.now);
+	assert_ptr_equal(event_of(&w, LEDGER_EVENT_ADMITTED).job, b);
+	assert_int_equal(ledger_job_slots(b, got), 2);
+	assert_int_equal(got[0], 1);
+	world_fini(&w);
+}
+
+/* amounts are of each card by itself, and so is what can ever fit */
+static void g7_unlike_cards(void **state)
+{
+	struct ledger_job_spec spec = spec_of(1, 0, 0);
+	struct ledger_job_figures f;
+	struct ledger_job *j;
+	struct world w;
+
+	(void)state;
+	world_init(&w, 3, (const uint64_t[]){ 80, 24, 4 });
+	spec.n_gpus = 3;
+	spec.request.permille = spec.limit.permille = 500;
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_ADMITTED);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(ledger_job_figures(w.l, j, i, &f), 0);
+		assert_int_equal(f.request_bytes, ((uint64_t[]){ 40, 12, 2 })[i] * GIB);
+		assert_int_equal(f.limit_bytes, f.request_bytes);
+	}
+	spec = spec_of(2, 8 * GIB, 0);
+	spec.n_gpus = 3;
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_NEVER_FITS);
+	assert_string_equal(w.text, "8.0 GiB on 3 GPUs asked for, only 2 can ever give as much");
+	spec.n_gpus = 4;
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_NEVER_FITS);
+	assert_string_equal(w.text, "4 GPUs asked for, 3 there");
+	spec.n_gpus = 2;
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_ADMITTED);
+	world_fini(&w);
+}
+
 static void a18_parts_of_the_card(void **state)
 {
 	struct ledger_gpu_spec gpu = { .total_bytes = 100 * GIB, .reserved_bytes = 10 * GIB };
@@ -438,6 +559,10 @@ int main(void)
 		cmocka_unit_test(k2_unused_credit_does_not_keep_a_job_out),
 		cmocka_unit_test(k3_memory_before_new_jobs),
 		cmocka_unit_test(g7_several_gpus),
+		cmocka_unit_test(g8_several_gpus_are_reserved),
+		cmocka_unit_test(g8_a_stream_of_small_jobs_starves_nobody),
+		cmocka_unit_test(g7_crossed_lists_do_not_lock),
+		cmocka_unit_test(g7_unlike_cards),
 		cmocka_unit_test(a18_parts_of_the_card),
 		cmocka_unit_test(b1_b3_a_view_depends_on_no_neighbour),
 		cmocka_unit_test(a2_a_limit_lowered_below_use),
