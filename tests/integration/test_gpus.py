@@ -7,6 +7,7 @@ import world
 import tap
 from world import ALLOT, BUILD, REAL
 
+PAIR = str(BUILD / 'tests/programs/gpu_pair')
 SEEN = str(BUILD / 'tests/programs/gpu_seen')
 NO_DEVICE, INVALID_DEVICE = 100, 101  # CUDA
 INVALID_ARGUMENT, NOT_FOUND = 2, 6    # NVML
@@ -125,6 +126,40 @@ class Wish(Cards):
         self.assertEqual(nested(self.uuids[0]), (125, []))
         # the list that allot has set is nobody's wish: one of the two is picked
         self.assertEqual(len(self.cuda(job=('-g', '0,1', '--', ALLOT, 'run'))), 1)
+
+
+class Pair(Cards):
+    """two accounts, and what is done on one card while the other is current (tests/programs/gpu_pair.c)"""
+
+    def case(self, name):
+        r = self.run_job('-g', '0,1', '--vram', '3G', '--', PAIR, name)
+        self.assertEqual(r.returncode, 0, r.stderr + self.said())
+        self.assertTrue(world.until(lambda: self.held() == 0, 5), self.status())
+        return r.stderr
+
+    def test_a13_g3_a_block_is_credited_where_it_lives(self):
+        self.assertEqual(self.case('linear'), '')
+
+    def test_a13_an_allocation_on_a_stream_of_the_other_card(self):
+        self.assertEqual(self.case('async'), '')
+
+    def test_a_pool_that_the_other_card_reaches(self):
+        self.assertEqual(self.case('pool'), '')
+
+    def test_a16_memory_mapped_on_both_is_charged_once(self):
+        self.assertEqual(self.case('vmm'), '')
+
+    def test_managed_memory_is_charged_where_it_was_made(self):
+        self.assertEqual(self.case('managed'), '')
+
+    def test_copies_and_access_between_them(self):
+        self.assertEqual(self.case('peer'), '')
+
+    def test_a_context_of_the_other_card_ends(self):
+        self.assertEqual(self.case('context'), '')
+
+    def test_g3_each_has_its_own_wall(self):
+        self.assertEqual(self.case('wall').count('out of memory'), 2)
 
 
 if __name__ == '__main__':
