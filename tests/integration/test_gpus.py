@@ -3,9 +3,11 @@
 """Several GPUs: which a job sees, and that it has no others.
 
 Two are enough, so these run on a machine with two real cards too (ALLOT_REAL_GPU)."""
-import world
+import time
+
 import tap
-from world import ALLOT, BUILD, REAL
+import world
+from world import ALLOT, BUILD, GIB, MIB, REAL, Gpu
 
 PAIR = str(BUILD / 'tests/programs/gpu_pair')
 SEEN = str(BUILD / 'tests/programs/gpu_seen')
@@ -158,8 +160,123 @@ class Pair(Cards):
     def test_a_context_of_the_other_card_ends(self):
         self.assertEqual(self.case('context'), '')
 
+    def test_g1_g4_the_limit_holds_in_any_order(self):
+        """and the charge goes to the card that CUDA means, not to one of the same number"""
+        for visible, card in (('1,0', 1), ('1', 1), (self.uuids[1][:14], 1), ('0', 0)):
+            g = Gpu(self, '-J', 'one', '-g', '0,1', '--vram', '2G', before=('env', f'CUDA_VISIBLE_DEVICES={visible}')).start()
+            self.assertEqual(g('alloc 3G'), 'error 2')
+            self.assertTrue(g('alloc 1G').startswith('ok'))
+            self.assertEqual([i['gpu_index'] for i in self.ps('one')], [card], visible)
+            self.assertGreaterEqual(self.status()[card]['vram_held_bytes'], GIB)
+            self.assertEqual(self.status()[1 - card]['vram_held_bytes'], 0)
+            g.end()
+            self.assertTrue(world.until(lambda: self.held() == 0, 5), self.status())
+
     def test_g3_each_has_its_own_wall(self):
         self.assertEqual(self.case('wall').count('out of memory'), 2)
+
+
+class Waiting(Cards):
+    """real processes that wait for each other over two cards"""
+
+    def holder(self, name, card, left, *options):
+        """it holds all of a card but so much, and has a context on the other"""
+        g = Gpu(self, '-J', name, '-g', '0,1', *options)
+        self.assertEqual(g('init'), 'ok')
+        self.assertEqual(g('device 1'), 'ok')
+        self.assertEqual(g(f'device {card}'), 'ok')
+        self.fill(g, left)
+        return g
+
+    def fill(self, g, left):
+        free = g.info()[0]
+        self.assertTrue(g(f'alloc {(free - left) // MIB}M').startswith('ok'))
+
+    def ask(self, g, card, size):
+        self.assertEqual(g(f'device {card}'), 'ok')
+        g.tell(f'alloc {size}')
+        return g
+
+    def waiting(self, name):
+        return [i for i in self.ps(name) if i['state'] == 'waiting-vram']
+
+    def test_k1_a_circle_over_two_cards_is_broken(self):
+        a = self.holder('a', 0, GIB)
+        c = self.holder('c', 1, GIB)
+        self.ask(a, 1, '4G')
+        self.assertTrue(world.until(lambda: self.waiting('a')), self.ps())
+        self.assertEqual([i['gpu_index'] for i in self.waiting('a')], [1])
+        begin = time.monotonic()
+        self.ask(c, 0, '4G')
+        self.assertEqual(c.hear(), 'error 2')  # the youngest
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertTrue(self.waiting('a'), self.ps())
+        self.assertIn('waited for each other', c.end())
+        self.assertTrue(a.hear().startswith('ok'))  # what c held is there now
+        a.end()
+
+    def test_k1_who_is_about_to_end_is_no_part_of_it(self):
+        a = self.holder('a', 0, 2 * GIB)  # of which two contexts take one, and d a half
+        d = Gpu(self, '-J', 'd', '-g', '0')
+        self.assertEqual(d('init'), 'ok')
+        self.assertTrue(d('alloc 512M').startswith('ok'))
+        c = self.holder('c', 1, GIB)
+        self.ask(a, 1, '4G')
+        self.assertTrue(world.until(lambda: self.waiting('a')), self.ps())
+        self.ask(c, 0, '1G')
+        self.assertTrue(world.until(lambda: self.waiting('c')), self.ps())
+        time.sleep(3)
+        self.assertTrue(self.waiting('a') and self.waiting('c'), self.ps())
+        d.end()
+        self.assertTrue(c.hear().startswith('ok'))
+        c.end()
+        self.assertTrue(a.hear().startswith('ok'))
+        a.end()
+
+    def test_two_cards_are_had_at_once(self):
+        """who waits for both holds neither, and nobody behind takes what it waits for"""
+        total = self.gpus[0]['vram_allocatable_bytes']
+        half = f'{total * 6 // 10 // MIB}M'
+        small = f'{total // 5 // MIB}M'
+        a = Gpu(self, '-J', 'a', '-g', '0', '--vram', half).start()
+        c = Gpu(self, '-J', 'c', '-g', '1', '--vram', half).start()
+        wide = self.start_job('-J', 'wide', '--gpus', '2', '--vram', half, '--', 'sleep', '60')
+        self.assertTrue(world.until(lambda: self.ps('wide')), self.said())
+        late = self.start_job('-J', 'late', '--vram', small, '--', 'sleep', '60')
+        self.assertTrue(world.until(lambda: self.ps('late')), self.said())
+        self.assertEqual([g['waiting'] for g in self.status()[:2]], [2, 2])
+        a.end()
+        time.sleep(1.5)
+        self.assertEqual([i['state'] for i in self.ps('wide') + self.ps('late')], ['waiting-admission'] * 2)
+        self.assertEqual(self.status()[0]['vram_requested_bytes'], 0)
+        c.end()
+        self.assertTrue(world.until(lambda: all(i['state'] == 'running' for i in self.ps('wide') + self.ps('late'))), self.ps())
+        self.assertTrue(all(self.ps('wide')[0]['job'] in g['jobs'] for g in self.status()[:2]))
+        for p in (wide, late):
+            p.terminate()
+
+
+class Views(Cards):
+
+    def test_each_card_has_its_own_figures(self):
+        g = Gpu(self, '-J', 'both', '-g', '0,1', '--vram', '2G:4G').start()
+        self.assertTrue(g('alloc 256M').startswith('ok'))
+        self.assertEqual(g('device 1'), 'ok')
+        self.assertTrue(g('alloc 1G').startswith('ok'))
+        self.settled()
+        rows = sorted(self.ps('both'), key=lambda i: i['gpu_index'])
+        self.assertEqual([i['gpu_index'] for i in rows], [0, 1])
+        self.assertEqual([i['gpu'] for i in rows], self.uuids[:2])
+        self.assertEqual({i['pid'] for i in rows}, {g.pid})
+        self.assertEqual({(i['vram_request_bytes'], i['vram_limit_bytes']) for i in rows}, {(2 * GIB, 4 * GIB)})
+        for card in self.status()[:2]:
+            row = rows[card['gpu_index']]
+            self.assertEqual(card['jobs'], [row['job']])
+            self.assertEqual(card['vram_requested_bytes'], 2 * GIB)
+            self.assertEqual(card['vram_limits_bytes'], 4 * GIB)
+            self.assertEqual(card['vram_held_bytes'], row['vram_used_bytes'])
+        self.assertLess(abs(rows[1]['vram_used_bytes'] - rows[0]['vram_used_bytes'] - 768 * MIB), 64 * MIB)
+        g.end()
 
 
 if __name__ == '__main__':
