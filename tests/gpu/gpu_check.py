@@ -3,7 +3,7 @@
 """Real programs on a real GPU, bare and under allot: the same results, the right totals, and the
 driver's own accounting never over the limit.
 
-Usage: gpu_check.py BUILD [CASE...]      ends with a table and "N passed, N failed"
+Usage: gpu_check.py BUILD [CASE...]      `multi` is all that needs two GPUs; ends with a table and "N passed, N failed"
 
 Only our own processes are touched and no device-wide setting.  Memory is ordinary memory.
 """
@@ -32,13 +32,20 @@ class Nvml:
     def __init__(self):
         self.lib = ctypes.CDLL('libnvidia-ml.so.1')
         assert self.lib.nvmlInit_v2() == 0
-        self.handle = ctypes.c_void_p()
-        assert self.lib.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self.handle)) == 0
+        n = ctypes.c_uint()
+        assert self.lib.nvmlDeviceGetCount_v2(ctypes.byref(n)) == 0
+        self.handles = [ctypes.c_void_p() for _ in range(n.value)]
+        for i, handle in enumerate(self.handles):
+            assert self.lib.nvmlDeviceGetHandleByIndex_v2(i, ctypes.byref(handle)) == 0
         self.array = (self.Proc * 256)()
 
     def processes(self):
+        """{pid: bytes} of each card"""
+        return [self.processes_of(handle) for handle in self.handles]
+
+    def processes_of(self, handle):
         n = ctypes.c_uint(256)
-        if self.lib.nvmlDeviceGetComputeRunningProcesses_v3(self.handle, ctypes.byref(n), self.array) != 0:
+        if self.lib.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(n), self.array) != 0:
             return {}
         return {self.array[i].pid: self.array[i].used for i in range(n.value)}
 
@@ -50,9 +57,11 @@ class Nvml:
     def used(self):
         class Memory(ctypes.Structure):
             _fields_ = [('total', ctypes.c_ulonglong), ('free', ctypes.c_ulonglong), ('used', ctypes.c_ulonglong)]
-        m = Memory()
-        self.lib.nvmlDeviceGetMemoryInfo(self.handle, ctypes.byref(m))
-        return m.used
+        total, m = 0, Memory()
+        for handle in self.handles:
+            self.lib.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(m))
+            total += m.used
+        return total
 
 
 def parent(pid):
@@ -64,7 +73,7 @@ def parent(pid):
 
 
 class Referee(threading.Thread):
-    """samples the real NVML all the time; keeps the largest sum over the tree of one process"""
+    """samples the real NVML all the time; keeps the largest sum over the tree of one process, of any card"""
 
     def __init__(self, nvml):
         super().__init__(daemon=True)
@@ -84,8 +93,9 @@ class Referee(threading.Thread):
     def run(self):
         while True:
             if self.root:
-                used = sum(v for pid, v in self.nvml.processes().items() if v != 2**64 - 1 and self.inside(pid))
-                self.peak = max(self.peak, used)
+                for card in self.nvml.processes():
+                    used = sum(v for pid, v in card.items() if v != 2**64 - 1 and self.inside(pid))
+                    self.peak = max(self.peak, used)
                 self.samples += 1
             time.sleep(0.001)
 
@@ -175,12 +185,37 @@ def judge(name, limit, bare, fenced, peak):
     return faults
 
 
-def integration(build):
+PAIR = ('-g', '0,1')  # the job's cards, where a case needs two
+
+
+def pair_cases():
+    """for two cards; form as in cases()"""
+    prog = HERE / 'programs'
+    two = {'CUDA_VISIBLE_DEVICES': '0,1', 'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}
+    return [
+        ('pair-torch', [sys.executable, prog / 'torch_pair.py'], two, 6),
+        ('pair-torch-async', [sys.executable, prog / 'torch_pair.py'], {**two, 'PYTORCH_CUDA_ALLOC_CONF': 'backend:cudaMallocAsync'}, 6),
+        ('pair-nccl', [sys.executable, prog / 'nccl_pair.py'], two, 6),
+    ]
+
+
+def hidden(allot):
+    """nvidia-smi in a job of each card lists that card alone, as number 0; faults in words"""
+    faults, real = [], run(['nvidia-smi', '-L'])[1].splitlines()
+    for i, line in enumerate(real):
+        seen = run([str(allot), 'run', '-g', str(i), '--vram', '1G', '--', 'nvidia-smi', '-L'])
+        wanted = line.replace(f'GPU {i}:', 'GPU 0:', 1)
+        if seen[1].splitlines() != [wanted]:
+            faults.append(f'nvidia-smi -L on card {i}: {seen[1].strip()} {seen[2].strip()[-200:]}')
+    return faults
+
+
+def integration(build, names=(('test_limit.py', []), ('test_hooks.py', ['Hooks.']))):
     """the integration tests that do not care which card they run on; (passed, failed, words)"""
     env = {**os.environ, 'ALLOT_REAL_GPU': '1', 'ALLOT_BUILD': str(build)}
     env.pop('ALLOT_SOCKET', None)
     passed, failed, said = 0, 0, []
-    for name, only in (('test_limit.py', []), ('test_hooks.py', ['Hooks.'])):
+    for name, only in names:
         start = time.time()
         p = subprocess.run([sys.executable, HERE.parent / 'integration' / name, *only], env=env, capture_output=True,
                            text=True, check=False, timeout=280, stdin=subprocess.DEVNULL)
@@ -211,12 +246,13 @@ def main():
     referee = Referee(nvml)
     referee.start()
     rows, passed, failed = [], 0, 0
-    for name, cmd, env, limit in cases(build, work):
-        if wanted and name not in wanted:
+    has_pair = len(nvml.handles) > 1
+    for name, cmd, env, limit in cases(build, work) + (pair_cases() if has_pair else []):
+        if wanted and name not in wanted and not (name.startswith('pair-') and 'multi' in wanted):
             continue
         cmd = [str(c) for c in cmd]
         bare = run(cmd, env)
-        fenced = run([str(allot), 'run', '-J', name, '--vram', f'{limit}G', '--', *cmd], env, referee=referee)
+        fenced = run([str(allot), 'run', '-J', name, *(PAIR if name.startswith('pair-') else ()), '--vram', f'{limit}G', '--', *cmd], env, referee=referee)
         peak, samples = referee.peak, referee.samples
         faults = judge(name, limit, bare, fenced, peak)
         passed, failed = passed + (not faults), failed + bool(faults)
@@ -229,6 +265,10 @@ def main():
     ok = '3072 MiB' in smi[1]
     passed, failed = passed + ok, failed + (not ok)
     rows.append(f'{"nvidia-smi":22} {"ok" if ok else "FAIL":5} {smi[1].strip()} {smi[2].strip()[-200:]}')
+    if has_pair and (not wanted or 'multi' in wanted):
+        faults = hidden(allot)
+        passed, failed = passed + (not faults), failed + bool(faults)
+        rows += [f'{"pair-hidden":22} {"ok" if not faults else "FAIL"}', *('    ' + f for f in faults)]
     time.sleep(1.5)
     status = subprocess.run([allot, 'status'], capture_output=True, text=True, check=False).stdout
     daemon.terminate()
@@ -240,6 +280,12 @@ def main():
         good, bad, said = integration(build)
         passed, failed = passed + good, failed + bad
         rows += said
+    if has_pair and (not wanted or 'multi' in wanted):
+        good, bad, said = integration(build, (('test_gpus.py', []),))
+        passed, failed = passed + good, failed + bad
+        rows += said
+    elif not has_pair:
+        rows.append(f'{"multi":22} skip  needs two GPUs, this machine has one: pair-torch, pair-nccl, pair-hidden, test_gpus.py')
     time.sleep(1)
     after = nvml.used()
     ok = abs(after - before) < 64 * MIB

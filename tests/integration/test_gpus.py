@@ -18,6 +18,7 @@ INVALID_ARGUMENT, NOT_FOUND = 2, 6    # NVML
 class Cards(world.World):
     """two cards at least; self.gpus as `allot status` lists them"""
     PROFILE = 'h200' if REAL else 'h200x2'
+    ONE_CARD = False
 
     def setUp(self):
         super().setUp()

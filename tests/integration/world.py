@@ -63,6 +63,7 @@ for _sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
 class World(unittest.TestCase):
     PROFILE = 'h200'
     START = True
+    ONE_CARD = True  # on a real machine with several, all jobs go to the first
 
     def setUp(self):
         if REAL and self.PROFILE != 'h200':
@@ -72,6 +73,8 @@ class World(unittest.TestCase):
         self.state = str(self.dir / 'state')
         self.env = {k: v for k, v in os.environ.items() if REAL and k == 'LD_LIBRARY_PATH' or not k.startswith(('ALLOT_', 'CUDA_', 'LD_'))}
         self.env.update(ALLOT_SOCKET=self.socket, HOME=str(self.dir), XDG_RUNTIME_DIR=str(self.dir), ALLOT_LOG='warn')
+        if REAL and self.ONE_CARD:
+            self.env.update(CUDA_VISIBLE_DEVICES='0', CUDA_DEVICE_ORDER='PCI_BUS_ID')
         self.daemon = None
         self.children = []
         self.log = open(self.dir / 'log', 'a', encoding='utf-8')
