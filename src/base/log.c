@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 
-/* programs are single-threaded when they call log_setup; afterwards these are only read */
+/* set before there are threads, or by a program that has only one */
 static const char *log_who = "allot";
 static enum log_level log_threshold = LOG_LEVEL_INFO;
 
@@ -35,6 +35,11 @@ void log_setup(const char *who, enum log_level level)
 	log_threshold = level;
 	if (env && *env && log_level_parse(env, &log_threshold) < 0)
 		log_warn("ALLOT_LOG='%s' is none of error, warn, info, debug, ignoring", env);
+}
+
+void log_set_level(enum log_level level)
+{
+	log_threshold = level;
 }
 
 void log_print(enum log_level level, const char *fmt, ...)

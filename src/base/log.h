@@ -20,6 +20,9 @@ void log_setup(const char *who, enum log_level level);
 /** log_level_parse - "error", "warn", "info", "debug"; -EINVAL otherwise */
 int log_level_parse(const char *s, enum log_level *ret_level);
 
+/** log_set_level - from now on; what ALLOT_LOG says is the caller's to respect */
+void log_set_level(enum log_level level);
+
 void log_print(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...) log_print(LOG_LEVEL_ERROR, __VA_ARGS__)

@@ -112,10 +112,9 @@ static int on_option(int id, const char *value, void *arg, struct err *err)
 				    WIRE_NAME_MAX - 1);
 		return r;
 	case OPT_IMMEDIATE:
-		m->admit_wait_ns = 0;
-		return 0;
+		return run_request_wait(m, "0s", err);
 	case OPT_WAIT_TIMEOUT:
-		return parse_duration(value, &m->admit_wait_ns, err);
+		return run_request_wait(m, value, err);
 	default:
 		return err_set(err, -EINVAL, "option %d is unknown", id);
 	}
@@ -257,7 +256,11 @@ static int await_admission(struct waiter *w, struct client *c, struct wire_admit
 	struct err err = { 0 };
 	int r;
 
-	if (m.admit_wait_ns != UINT64_MAX) /* what an earlier allotd took of it is gone */
+	/* what an earlier allotd took of it is gone; where the configuration says it, that is told
+	 */
+	if (m.flags & WIRE_RUN_USUAL_WAIT)
+		m.admit_wait_ns = clock_now_ns() - w->since_ns;
+	else if (m.admit_wait_ns != UINT64_MAX)
 		m.admit_wait_ns = size_sat_sub(m.admit_wait_ns, clock_now_ns() - w->since_ns);
 	r = client_ask(c, WIRE_RUN, &m, &err);
 	while (r >= 0) {
@@ -268,7 +271,7 @@ static int await_admission(struct waiter *w, struct client *c, struct wire_admit
 					   : CLIENT_ANSWER_NS,
 				  &err);
 		packet_close_fds(&c->in);
-		if (r == -ETIMEDOUT && !is_told && !is_odd && m.admit_wait_ns > 0) {
+		if (r == -ETIMEDOUT && !is_told && !is_odd && w->request->admit_wait_ns > 0) {
 			complain("run", "allotd does not answer yet, waiting for it");
 			is_odd = true;
 			r = 0;

@@ -22,6 +22,9 @@ void run_request_init(struct wire_run *m)
 	m->admit_wait_ns = UINT64_MAX;
 	m->n_gpus = 1;
 	m->compute_max_permille = 1000;
+	/* until somebody says something; the values are what a configuration without a word says */
+	m->flags = WIRE_RUN_USUAL_VRAM | WIRE_RUN_USUAL_CLASS | WIRE_RUN_USUAL_WHEN_FULL |
+		   WIRE_RUN_USUAL_FAIL_POLICY | WIRE_RUN_USUAL_WAIT;
 }
 
 int run_request_vram(struct wire_run *m, const char *value, struct err *err)
@@ -33,6 +36,7 @@ int run_request_vram(struct wire_run *m, const char *value, struct err *err)
 		return r;
 	m->request = (struct wire_amount){ .bytes = request.bytes, .permille = request.permille };
 	m->limit = (struct wire_amount){ .bytes = limit.bytes, .permille = limit.permille };
+	m->flags &= ~WIRE_RUN_USUAL_VRAM;
 	return 0;
 }
 
@@ -44,6 +48,7 @@ int run_request_class(struct wire_run *m, const char *value, struct err *err)
 	for (unsigned i = 0; names[i]; i++) {
 		if (strcmp(value, names[i]) == 0) {
 			m->job_class = i;
+			m->flags &= ~WIRE_RUN_USUAL_CLASS;
 			return 0;
 		}
 	}
@@ -54,6 +59,7 @@ int run_request_class(struct wire_run *m, const char *value, struct err *err)
 
 int run_request_when_full(struct wire_run *m, const char *value, struct err *err)
 {
+	m->flags &= ~WIRE_RUN_USUAL_WHEN_FULL;
 	if (strcmp(value, "fail") == 0) {
 		m->when_full_wait = 0;
 		m->when_full_ns = 0;
@@ -72,6 +78,7 @@ int run_request_when_full(struct wire_run *m, const char *value, struct err *err
 
 int run_request_fail_policy(struct wire_run *m, const char *value, struct err *err)
 {
+	m->flags &= ~WIRE_RUN_USUAL_FAIL_POLICY;
 	if (strcmp(value, "closed") == 0)
 		m->fail_policy = WIRE_FAIL_CLOSED;
 	else if (strcmp(value, "open") == 0)
@@ -79,6 +86,12 @@ int run_request_fail_policy(struct wire_run *m, const char *value, struct err *e
 	else
 		return err_set(err, -EINVAL, "fail policy '%s' is neither closed nor open", value);
 	return 0;
+}
+
+int run_request_wait(struct wire_run *m, const char *value, struct err *err)
+{
+	m->flags &= ~WIRE_RUN_USUAL_WAIT;
+	return parse_duration(value, &m->admit_wait_ns, err);
 }
 
 /* HAMi's and KAI's form: "8g", "8192m", a bare number is MiB */

@@ -36,6 +36,8 @@ int run_request_vram(struct wire_run *m, const char *value, struct err *err);
 int run_request_class(struct wire_run *m, const char *value, struct err *err);
 int run_request_when_full(struct wire_run *m, const char *value, struct err *err);
 int run_request_fail_policy(struct wire_run *m, const char *value, struct err *err);
+/** run_request_wait - --wait-timeout; "0s": --immediate */
+int run_request_wait(struct wire_run *m, const char *value, struct err *err);
 
 /** run_request_command - the name (when none was given) and the command as people read it */
 void run_request_command(struct wire_run *m, char **argv);

@@ -28,17 +28,22 @@
 int daemon_command_default(const char *socket, struct daemon_command *ret, struct err *err)
 {
 	static const char *const candidates[] = { "allotd", "../daemon/allotd", NULL };
-	char state[PATHS_MAX];
+	char state[PATHS_MAX], config[PATHS_MAX];
 	int n;
 
 	if (paths_beside(candidates, ret->exe, sizeof(ret->exe)) < 0)
 		return err_set(err, -ENOENT, "no allotd beside this program: install allot whole");
+	if (paths_user_config(config, sizeof(config)) < 0)
+		return err_set(err, -ENAMETOOLONG,
+			       "the path of the configuration is too long: set XDG_CONFIG_HOME to "
+			       "a shorter one");
 	if (paths_user_state(state, sizeof(state)) < 0)
 		return err_set(err, -ENAMETOOLONG,
 			       "the path of the state folder is too long: set "
 			       "XDG_STATE_HOME to a shorter one");
 	/* --user: root's own, too, is not the service */
-	n = snprintf(ret->args, sizeof(ret->args), "allotd%c--user%c--socket=%s%c--state=%s", 0, 0,
+	n = snprintf(ret->args, sizeof(ret->args),
+		     "allotd%c--user%c--config=-%s%c--socket=%s%c--state=%s", 0, 0, config, 0,
 		     socket, 0, state);
 	if (n < 0 || (size_t)n >= sizeof(ret->args))
 		return err_set(err, -ENAMETOOLONG, "the paths of allotd are too long");

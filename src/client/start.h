@@ -22,8 +22,8 @@ struct daemon_command {
 /**
  * daemon_command_default - the allotd that belongs to this program, for the user's own @socket
  *
- * Its words name socket and state: started again from another environment it is the same one.
- * Returns 0; -ENOENT; -ENAMETOOLONG.
+ * Its words name configuration, socket and state: started again from another environment it is the
+ * same one. Returns 0; -ENOENT; -ENAMETOOLONG.
  */
 int daemon_command_default(const char *socket, struct daemon_command *ret, struct err *err);
 

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "config/config.h"
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
 #include "daemon/life.h"
@@ -25,7 +26,7 @@ static void fill_attached(struct daemon *d, const struct job *job, struct wire_a
 	m->n_gpus = ledger_job_slots(job->lease, numbers);
 	m->fail_policy = job->spec.fail_policy;
 	m->system_gpus = gpus_count(d->gpus);
-	m->grace_ns = DAEMON_AWAY_GRACE_NS;
+	m->grace_ns = d->config->jobs_away_grace;
 	(void)str_copy(m->driver_dir, sizeof(m->driver_dir), d->driver_dir);
 	(void)str_copy(m->job_name, sizeof(m->job_name), job->spec.name);
 	for (unsigned i = 0; i < m->n_gpus; i++) {

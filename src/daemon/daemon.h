@@ -16,6 +16,7 @@
  *   pages      some of them ready ahead
  *   late       what is left to do for a process when its ATTACH is answered
  *   deaths     the pidfds of all processes
+ *   settings   the configuration (src/config): which file, what holds, reload
  *   store      what a restart must know (SQLite)
  *   restart    from store, keepers and shims back to the same figures
  *
@@ -29,10 +30,8 @@
 #include "base/list.h"
 #include "daemon/instance.h"
 #include "daemon/registry.h"
+#include "daemon/settings.h"
 #include "wire/wire.h"
-
-#define DAEMON_KILL_GRACE_NS (10 * NS_PER_S) /* between a cancel's signal and SIGKILL */
-#define DAEMON_AWAY_GRACE_NS (10 * NS_PER_S) /* how long shims wait for a daemon that is away */
 
 struct peers;
 struct deaths;
@@ -63,8 +62,11 @@ struct daemon {
 	char driver_dir[WIRE_PATH_MAX]; /* "" = the loader's choice */
 	bool is_simulated;
 	uint64_t started_ns;
-	uint64_t reserve_bytes; /* kept free on every GPU */
-	int ready_fd;           /* told once when people are served; -1 */
+	int ready_fd;                     /* told once when people are served; -1 */
+	struct config *config;            /* that holds; never NULL */
+	struct config *config_next;       /* that the next start would have; never NULL */
+	struct settings_where config_place; /* where both came from */
+	bool has_service_manager;         /* systemd is told how we are (sd_notify) */
 };
 
 #endif

@@ -14,6 +14,7 @@
 #include "base/parse.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "config/config.h"
 #include "daemon/daemon.h"
 #include "daemon/mig.h"
 #include "daemon/programs.h"
@@ -21,9 +22,8 @@
 #include "daemon/store.h"
 #include "policy/ledger.h"
 
-#define IDLE_SAMPLE_NS  (1900 * NS_PER_MS) /* with no job: what is unmanaged shows within 2 s */
-#define QUIET_SAMPLES   3                  /* alike, before looks take their place */
-#define QUIET_SAMPLE_NS (10 * NS_PER_S)
+#define QUIET_SAMPLES 3  /* alike, before looks take their place */
+#define QUIET_ROUNDS  10 /* of looks, before a sample again */
 
 struct gpus {
 	struct daemon *daemon;
@@ -232,28 +232,39 @@ int gpus_parse(const struct gpus *g, const char *text, unsigned ret_numbers[WIRE
 
 /* ---- samples ---- */
 
+static uint64_t round_ns(const struct gpus *g)
+{
+	return g->daemon->config->daemon_sample_interval;
+}
+
+/* with no job: by default what is unmanaged shows within 2 s */
+static uint64_t idle_ns(const struct gpus *g)
+{
+	return round_ns(g) * 19 / 10;
+}
+
 /* when to look at this GPU again; *ret_look: a look will do */
 static uint64_t due_of(const struct gpus *g, unsigned number, uint64_t now_ns, bool *ret_look)
 {
 	const struct gpu *gpu = &g->gpu[number];
 	uint64_t due = ledger_sample_due_ns(g->daemon->ledger, number, now_ns);
-	uint64_t end_ns = gpu->begun_ns + QUIET_SAMPLE_NS;
+	uint64_t end_ns = gpu->begun_ns + QUIET_ROUNDS * round_ns(g);
 
 	*ret_look = false;
 	if (gpu->wants_sample)
 		return now_ns;
 	/* the ledger's regular round, not something that it is in a hurry about */
-	if (due != LEDGER_NEVER && due == gpu->sampled_ns + LEDGER_SAMPLE_NS &&
+	if (due != LEDGER_NEVER && due == gpu->sampled_ns + round_ns(g) &&
 	    gpu->quiet >= QUIET_SAMPLES) {
-		due = size_min(gpu->seen_ns + IDLE_SAMPLE_NS, end_ns);
+		due = size_min(gpu->seen_ns + idle_ns(g), end_ns);
 		*ret_look = now_ns < end_ns;
 	}
-	return size_min(due, g->begun_ns + IDLE_SAMPLE_NS);
+	return size_min(due, g->begun_ns + idle_ns(g));
 }
 
 uint64_t gpus_due_ns(struct gpus *g, uint64_t now_ns)
 {
-	uint64_t due = g->n ? LEDGER_NEVER : g->begun_ns ? g->begun_ns + IDLE_SAMPLE_NS : now_ns;
+	uint64_t due = g->n ? LEDGER_NEVER : g->begun_ns ? g->begun_ns + idle_ns(g) : now_ns;
 	bool is_look;
 
 	for (unsigned i = 0; i < g->n; i++)
@@ -266,14 +277,14 @@ uint64_t gpus_due(struct gpus *g, uint64_t now_ns)
 	uint64_t bits = 0;
 	bool is_look;
 
-	if (!g->begun_ns || now_ns >= g->begun_ns + IDLE_SAMPLE_NS)
+	if (!g->begun_ns || now_ns >= g->begun_ns + idle_ns(g))
 		return SAMPLER_ALL;
 	for (unsigned i = 0; i < g->n; i++)
 		if (!g->gpu[i].is_lost && g->gpu[i].last.index < SAMPLER_MAX_GPUS &&
 		    now_ns >= due_of(g, i, now_ns, &is_look))
 			bits |= (uint64_t)1 << g->gpu[i].last.index;
 	/* one round for all when it will soon be time for that anyway */
-	return bits && now_ns >= g->begun_ns + LEDGER_SAMPLE_NS * 9 / 10 ? SAMPLER_ALL : bits;
+	return bits && now_ns >= g->begun_ns + round_ns(g) * 9 / 10 ? SAMPLER_ALL : bits;
 }
 
 void gpus_note_activity(struct gpus *g)
@@ -341,6 +352,27 @@ static int claim(struct gpus *g, const struct gpu *gpu)
 	return -EBUSY;
 }
 
+struct config_gpu gpus_config(const struct daemon *d, const struct sampler_gpu *gpu)
+{
+	return config_gpu(d->config, gpu->uuid.bytes, gpu->index, gpu->pci_bus_id, gpu->model);
+}
+
+static uint64_t reserve_of(const struct daemon *d, const struct sampler_gpu *gpu)
+{
+	struct config_amount a = gpus_config(d, gpu).reserve;
+
+	return a.bytes ? a.bytes : gpu->total_bytes / 1000 * a.permille;
+}
+
+void gpus_configure(struct gpus *g)
+{
+	uint64_t now = clock_now_ns();
+
+	for (unsigned i = 0; i < g->n; i++)
+		ledger_gpu_set_reserve(g->daemon->ledger, i, reserve_of(g->daemon, &g->gpu[i].last),
+				       now);
+}
+
 static int add_gpu(struct gpus *g, const struct sampler_gpu *seen)
 {
 	struct daemon *d = g->daemon;
@@ -348,7 +380,7 @@ static int add_gpu(struct gpus *g, const struct sampler_gpu *seen)
 	struct ledger_gpu_spec spec = { .index = seen->index,
 					.total_bytes = seen->total_bytes,
 					.reserved_bytes = seen->reserved_bytes,
-					.reserve_bytes = d->reserve_bytes };
+					.reserve_bytes = reserve_of(d, seen) };
 	struct fmt_buf uuid;
 	int number;
 

@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/config.h"
 #include "daemon/sampler_wire.h"
 #include "wire/wire.h"
 
@@ -91,6 +92,12 @@ static inline const char *gpus_uuid_prefix(const struct gpu *gpu)
 {
 	return gpus_is_instance(gpu) ? "MIG-" : "GPU-";
 }
+
+/** gpus_config - what the configuration says of this GPU */
+struct config_gpu gpus_config(const struct daemon *d, const struct sampler_gpu *gpu);
+
+/** gpus_configure - the configuration is another one: what it says of GPUs holds from now on */
+void gpus_configure(struct gpus *g);
 
 /** gpus_driver_version - "" when it is not known */
 const char *gpus_driver_version(const struct gpus *g);

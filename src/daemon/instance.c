@@ -165,11 +165,28 @@ static int remove_dead_socket(const struct sockaddr_un *address, struct err *err
 	return 0;
 }
 
-int instance_listen(struct instance *in, struct err *err)
+/* with its mode and group from the first moment: whoever is let in is never turned away */
+static int bind_for(const struct instance *in, int fd, const struct sockaddr_un *address,
+		    mode_t mode, gid_t gid)
+{
+	gid_t own = getegid();
+	mode_t old;
+	int r;
+
+	if (in->is_system && gid != (gid_t)-1 && setegid(gid) < 0)
+		return -errno;
+	old = umask(in->is_system ? ~mode & 0777 : 0177);
+	r = bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ? -errno : 0;
+	umask(old);
+	if (getegid() != own && setegid(own) < 0 && r == 0)
+		r = -errno;
+	return r;
+}
+
+int instance_listen(struct instance *in, mode_t mode, gid_t gid, struct err *err)
 {
 	AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	mode_t old;
 	int r;
 
 	if (fd < 0)
@@ -179,9 +196,7 @@ int instance_listen(struct instance *in, struct err *err)
 	r = remove_dead_socket(&address, err);
 	if (r < 0)
 		return r;
-	old = umask(in->is_system ? 0111 : 0177);
-	r = bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
-	umask(old);
+	r = bind_for(in, fd, &address, mode, gid);
 	if (r < 0)
 		return err_set(err, r, "cannot bind '%s': %s", in->socket, strerror(-r));
 	in->is_bound = true;
@@ -199,6 +214,18 @@ int instance_claim_sim(struct instance *in, const char *dir, struct err *err)
 		return err_set(err, -ENAMETOOLONG, "path '%s' is too long", dir);
 	in->sim_lock = lock_file(path, "simulated GPUs of this folder", err);
 	return in->sim_lock < 0 ? in->sim_lock : 0;
+}
+
+int instance_allow(struct instance *in, mode_t mode, gid_t gid, struct err *err)
+{
+	if (!in->is_system)
+		return 0;
+	/* the group first: the mode may be meant for it */
+	if ((gid != (gid_t)-1 && chown(in->socket, (uid_t)-1, gid) < 0) ||
+	    chmod(in->socket, mode) < 0)
+		return err_set(err, -errno, "cannot set who may open '%s': %s", in->socket,
+			       strerror(errno));
+	return 0;
 }
 
 void instance_fini(struct instance *in)

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/paths.h"
 #include "daemon/claim.h"
@@ -39,8 +40,15 @@ struct instance {
 int instance_init(struct instance *in, const char *socket, const char *state, bool is_user,
 		  struct err *err);
 
-/** instance_listen - the listening socket; a dead one's file is replaced; -EADDRINUSE when alive */
-int instance_listen(struct instance *in, struct err *err);
+/**
+ * instance_listen - the listening socket; a dead one's file is replaced; -EADDRINUSE when alive
+ * @mode, @gid: who may open it, of the machine's service (-1: the group stays); a user's own is
+ * that user's alone
+ */
+int instance_listen(struct instance *in, mode_t mode, gid_t gid, struct err *err);
+
+/** instance_allow - change that later */
+int instance_allow(struct instance *in, mode_t mode, gid_t gid, struct err *err);
 
 /**
  * instance_claim_sim - be the only allotd for the simulated devices in the folder @dir

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "config/config.h"
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
 #include "daemon/peers.h"
@@ -351,13 +352,37 @@ static struct job *make_job(struct daemon *d, struct peer *peer, const struct wi
 	return job;
 }
 
+/* the configured bounds; false after the refusal was sent */
+static bool has_room(struct daemon *d, struct peer *peer, uint32_t request_id)
+{
+	const struct config *c = d->config;
+	const struct job *job;
+	unsigned n = 0;
+
+	if (d->registry.n_jobs >= c->limits_max_jobs) {
+		peer_refuse(peer, request_id, WIRE_CODE_FAILED,
+			    "allotd has %u jobs, as many as are allowed (limits.max_jobs)",
+			    d->registry.n_jobs);
+		return false;
+	}
+	if (peer->uid == 0 || d->registry.n_jobs < c->limits_max_jobs_per_user)
+		return true;
+	list_for_each (job, &d->registry.jobs, node)
+		n += job->spec.uid == peer->uid;
+	if (n < c->limits_max_jobs_per_user)
+		return true;
+	peer_refuse(peer, request_id, WIRE_CODE_FAILED,
+		    "you have %u jobs, as many as are allowed (limits.max_jobs_per_user)", n);
+	return false;
+}
+
 static void send_admitted(struct daemon *d, struct job *job)
 {
 	struct wire_admitted m = { .job_id = job->spec.id,
 				   .n_gpus = job->spec.n_gpus,
 				   .system_gpus = gpus_count(d->gpus),
 				   .nested = job->parent != NULL,
-				   .kill_grace_ns = DAEMON_KILL_GRACE_NS };
+				   .kill_grace_ns = d->config->jobs_kill_grace };
 	struct ledger_job_figures f = { 0 };
 
 	(void)ledger_job_figures(d->ledger, job->lease, 0, &f); /* slot 0 exists */
@@ -484,9 +509,10 @@ static bool take_wish(struct daemon *d, struct peer *peer, const struct wire_mes
 	return true;
 }
 
-void jobs_run(struct daemon *d, struct peer *peer, const struct wire_message *msg)
+void jobs_run(struct daemon *d, struct peer *peer, const struct wire_message *asked)
 {
-	const struct wire_run *m = msg->payload;
+	struct wire_run filled = *(const struct wire_run *)asked->payload, *m = &filled;
+	struct wire_message said = *asked, *msg = &said;
 	struct ledger_job_spec spec;
 	unsigned listed[WIRE_MAX_GPUS];
 	struct job *job;
@@ -498,6 +524,8 @@ void jobs_run(struct daemon *d, struct peer *peer, const struct wire_message *ms
 			    "this connection has said already what it is");
 		return;
 	}
+	said.payload = &filled;
+	settings_fill_run(d, peer, m);
 	if (check_run(m, &err) < 0) {
 		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE, "%s", err.text);
 		return;
@@ -516,7 +544,7 @@ void jobs_run(struct daemon *d, struct peer *peer, const struct wire_message *ms
 			    n == -ENOENT ? WIRE_CODE_NEVER_FITS : WIRE_CODE_USAGE, "%s", err.text);
 		return;
 	}
-	job = make_job(d, peer, msg);
+	job = has_room(d, peer, msg->request_id) ? make_job(d, peer, msg) : NULL;
 	if (!job)
 		return;
 	jobs_to_ledger(job, m, clock_now_ns(), &spec);
@@ -562,16 +590,17 @@ static unsigned cancel_without_keeper(struct job *job, int signal)
 	n = signal_processes(job, signal);
 	if (n && !job->kill &&
 	    sd_event_add_time_relative(job->daemon->event, &job->kill, CLOCK_MONOTONIC,
-				       DAEMON_KILL_GRACE_NS / NS_PER_US, 0, on_grace_over, job) < 0)
+				       job->daemon->config->jobs_kill_grace / NS_PER_US, 0,
+				       on_grace_over, job) < 0)
 		(void)signal_processes(job, SIGKILL); /* no memory for a grace */
 	return n;
 }
 
 unsigned jobs_cancel(struct daemon *d, struct job *job, int signal, const char *by)
 {
-	struct wire_signal m = { .signal = (uint32_t)signal, .grace_ns = DAEMON_KILL_GRACE_NS };
+	struct wire_signal m = { .signal = (uint32_t)signal,
+				 .grace_ns = d->config->jobs_kill_grace };
 
-	(void)d;
 	log_info("job %llu (%s) cancelled by %s", id_of(job), job->spec.name, by);
 	/* Ctrl-Z stops the keeper with its command, and a stopped keeper ends nothing */
 	if (job->keeper_pidfd >= 0)

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "config/config.h"
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
 #include "daemon/jobs.h"
@@ -134,7 +135,6 @@ void jobs_all_kept(struct daemon *d, struct peer *peer, const struct wire_messag
 {
 	struct job *job = kept_job(peer, msg);
 
-	(void)d;
 	if (!job)
 		return;
 	job->is_resumed = true;
@@ -142,7 +142,7 @@ void jobs_all_kept(struct daemon *d, struct peer *peer, const struct wire_messag
 	programs_keep(job);
 	if (job->cancel_signal) {
 		struct wire_signal m = { .signal = job->cancel_signal,
-					 .grace_ns = DAEMON_KILL_GRACE_NS };
+					 .grace_ns = d->config->jobs_kill_grace };
 
 		peer_send(peer, WIRE_SIGNAL, 0, &m);
 		job->cancel_signal = 0;

@@ -17,14 +17,19 @@
 #include "base/parse.h"
 #include "base/paths.h"
 #include "base/str.h"
+#include "config/config.h"
 #include "daemon/daemon.h"
 #include "daemon/server.h"
+#include "daemon/settings.h"
 
 #define LOG_FILE_MAX ((off_t)4 << 20) /* then the old one is put aside */
 
 static const char usage_text[] =
 	"Usage: allotd [options]\n"
 	"Shares out the GPUs of this machine among the jobs of 'allot run'.\n\n"
+	"      --config FILE     read that configuration; -FILE: which may be missing (root:\n"
+	"                        " PATHS_SYSTEM_CONFIG ";\n"
+	"                        else $XDG_CONFIG_HOME/allot/allot.yaml)\n"
 	"      --socket PATH     listen there (root: " PATHS_SYSTEM_SOCKET ";\n"
 	"                        else $XDG_RUNTIME_DIR/allot/allotd.sock)\n"
 	"      --state DIR       keep what a restart must know there (root: " PATHS_SYSTEM_STATE
@@ -42,13 +47,14 @@ static const char usage_text[] =
 
 struct command_line {
 	struct server_options server;
-	bool is_foreground;
-	bool had_relative; /* a path that means something else to whoever starts us again */
-	bool is_done;      /* help or version was asked for and printed */
+	const char *config; /* --config; NULL: the usual place */
+	bool had_relative;  /* a path that means something else to whoever starts us again */
+	bool is_done;       /* help or version was asked for and printed */
 };
 
 enum {
-	OPT_SOCKET = 256,
+	OPT_CONFIG = 256,
+	OPT_SOCKET,
 	OPT_STATE,
 	OPT_SIM,
 	OPT_DRIVER,
@@ -74,21 +80,23 @@ static int parse_ready_fd(const char *value, struct command_line *ret)
 /* a path as this process understands it, also for the keeper that starts us again from elsewhere */
 static int take_path(const char *option, const char **ret, struct command_line *c)
 {
+	bool is_dashed = strcmp(option, "config") == 0 && optarg[0] == '-';
+	const char *path = optarg + is_dashed;
 	char cwd[PATHS_MAX];
 
 	*ret = optarg;
-	if (!*optarg) {
-		log_error("--%s '' is no path", option);
+	if (!*path) {
+		log_error("--%s '%s' is no path", option, optarg);
 		return -EINVAL;
 	}
-	if (optarg[0] == '/')
+	if (path[0] == '/')
 		return 0;
 	if (!getcwd(cwd, sizeof(cwd))) {
-		log_error("--%s '%s': cannot tell the working folder: %s", option, optarg,
+		log_error("--%s '%s': cannot tell the working folder: %s", option, path,
 			  strerror(errno));
 		return -EINVAL;
 	}
-	*ret = str_dup_printf("%s/%s", cwd, optarg); /* lives as long as we do */
+	*ret = str_dup_printf("%s%s/%s", is_dashed ? "-" : "", cwd, path); /* lives as we do */
 	c->had_relative = true;
 	return *ret ? 0 : -ENOMEM;
 }
@@ -96,10 +104,12 @@ static int take_path(const char *option, const char **ret, struct command_line *
 static int parse_option(int c, struct command_line *ret)
 {
 	switch (c) {
+	case OPT_CONFIG:
+		return take_path("config", &ret->config, ret);
 	case OPT_SOCKET:
-		return take_path("socket", &ret->server.socket, ret);
+		return take_path("socket", &ret->server.where.socket, ret);
 	case OPT_STATE:
-		return take_path("state", &ret->server.state, ret);
+		return take_path("state", &ret->server.where.state, ret);
 	case OPT_SIM:
 		ret->server.is_simulated = true;
 		ret->server.profile = optarg;
@@ -108,12 +118,12 @@ static int parse_option(int c, struct command_line *ret)
 			       ? take_path("sim", &ret->server.profile, ret)
 			       : 0;
 	case OPT_DRIVER:
-		return take_path("driver", &ret->server.driver_dir, ret);
+		return take_path("driver", &ret->server.where.driver, ret);
 	case OPT_USER:
 		ret->server.is_user = true;
 		return 0;
 	case OPT_FOREGROUND:
-		ret->is_foreground = true;
+		ret->server.is_foreground = true;
 		return 0;
 	case OPT_READY_FD:
 		return parse_ready_fd(optarg, ret);
@@ -133,6 +143,7 @@ static int parse_option(int c, struct command_line *ret)
 static int parse_command_line(int argc, char **argv, struct command_line *ret)
 {
 	static const struct option options[] = {
+		{ "config", required_argument, NULL, OPT_CONFIG },
 		{ "socket", required_argument, NULL, OPT_SOCKET },
 		{ "state", required_argument, NULL, OPT_STATE },
 		{ "sim", optional_argument, NULL, OPT_SIM },
@@ -157,7 +168,7 @@ static int parse_command_line(int argc, char **argv, struct command_line *ret)
 		log_error("unexpected word '%s'", argv[optind]);
 		return -EINVAL;
 	}
-	if (ret->server.is_simulated && ret->server.driver_dir) {
+	if (ret->server.is_simulated && ret->server.where.driver) {
 		log_error("--sim and --driver exclude each other");
 		return -EINVAL;
 	}
@@ -176,21 +187,23 @@ static void add_word(char **argv, unsigned *n, const char *option, const char *v
  */
 static int begin_again(const struct command_line *c, char *name)
 {
-	char *argv[12] = { name };
+	char *argv[14] = { name };
 	char fd[16];
 	unsigned n = 1;
 
-	if (c->server.socket)
-		add_word(argv, &n, "--socket", c->server.socket);
-	if (c->server.state)
-		add_word(argv, &n, "--state", c->server.state);
+	if (c->config)
+		add_word(argv, &n, "--config", c->config);
+	if (c->server.where.socket)
+		add_word(argv, &n, "--socket", c->server.where.socket);
+	if (c->server.where.state)
+		add_word(argv, &n, "--state", c->server.where.state);
 	if (c->server.is_simulated)
 		add_word(argv, &n, "--sim", c->server.profile);
-	if (c->server.driver_dir)
-		add_word(argv, &n, "--driver", c->server.driver_dir);
+	if (c->server.where.driver)
+		add_word(argv, &n, "--driver", c->server.where.driver);
 	if (c->server.is_user)
 		add_word(argv, &n, "--user", NULL);
-	if (c->is_foreground)
+	if (c->server.is_foreground)
 		add_word(argv, &n, "--foreground", NULL);
 	if (c->server.ready_fd >= 0) {
 		(void)str_print(fd, sizeof(fd), "%d", c->server.ready_fd);
@@ -283,6 +296,31 @@ static void report(int fd, unsigned char code)
 	close(fd);
 }
 
+/* before anything is locked or made, and while whoever starts us still reads what we say */
+static int read_config(struct command_line *c, struct config *config)
+{
+	struct settings_where *w = &c->server.where;
+	struct config_report report;
+	bool is_dashed = c->config && c->config[0] == '-';
+	int r;
+
+	w->is_system = !c->server.is_user && geteuid() == 0;
+	w->may_be_missing = !c->config || is_dashed;
+	if (!c->config)
+		r = config_default_path(w->is_system, w->path, sizeof(w->path));
+	else
+		r = str_copy(w->path, sizeof(w->path), c->config + is_dashed) ? 0 : -ENAMETOOLONG;
+	if (r < 0) {
+		log_error("the path of the configuration is too long");
+		return r;
+	}
+	r = settings_load(w, config, &report);
+	if (r < 0)
+		settings_log_mistakes(w->path, &report);
+	c->server.config = config;
+	return r;
+}
+
 static int serve(const struct command_line *c, int report_fd)
 {
 	struct err err = { 0 };
@@ -294,7 +332,7 @@ static int serve(const struct command_line *c, int report_fd)
 		report(report_fd, 1);
 		return 1;
 	}
-	if (!c->is_foreground && redirect(d->instance.state_dir, &err) < 0) {
+	if (!c->server.is_foreground && redirect(d->instance.state_dir, &err) < 0) {
 		log_error("%s", err.text);
 		report(report_fd, 1);
 		server_free(d);
@@ -310,6 +348,7 @@ static int serve(const struct command_line *c, int report_fd)
 
 int main(int argc, char **argv)
 {
+	static struct config config;
 	struct command_line c;
 	int report_fd = -1;
 
@@ -327,7 +366,9 @@ int main(int argc, char **argv)
 		log_error("cannot begin again with absolute paths: %s", strerror(-r));
 		return 1;
 	}
-	if (!c.is_foreground) {
+	if (read_config(&c, &config) < 0)
+		return 2;
+	if (!c.server.is_foreground) {
 		int r = go_into_background(&report_fd);
 
 		if (r < 0) {

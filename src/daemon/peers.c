@@ -29,7 +29,6 @@
 #define UNWATCHED_NS         (5 * NS_PER_MS) /* a connection that was served waits at most so long */
 #define PEERS_QUIET_PRIORITY (SD_EVENT_PRIORITY_NORMAL + 10)
 #define ACCEPT_PAUSE_NS      (200 * NS_PER_MS) /* after running out of descriptors */
-#define PEERS_OF_ONE_UID     (PEERS_MAX / 2)   /* one user cannot lock the others out */
 
 struct peers {
 	sd_event *event;
@@ -41,6 +40,8 @@ struct peers {
 	sd_event_source *watcher;
 	int listen_fd;
 	uid_t uid_only;
+	unsigned max;        /* connections at a time */
+	unsigned max_of_uid; /* of one user but root: nobody can lock the others out */
 	const struct peers_ops *ops;
 	void *context;
 	struct list all;
@@ -378,6 +379,28 @@ static int on_ready(sd_event_source *source, int fd, uint32_t revents, void *use
 	return n < 0 && errno != EINTR ? -errno : 0;
 }
 
+void peers_set_limits(struct peers *peers, unsigned max, unsigned max_of_uid)
+{
+	peers->max = max;
+	peers->max_of_uid = max_of_uid;
+}
+
+unsigned peer_groups(const struct peer *peer, uint32_t *ret_gids, unsigned max)
+{
+	gid_t gids[PEER_GROUPS_MAX];
+	socklen_t len = sizeof(gids);
+	unsigned n = 0;
+
+	if (max)
+		ret_gids[n++] = peer->gid;
+	/* in more groups than that: then of its first one alone */
+	if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERGROUPS, gids, &len) < 0)
+		return n;
+	for (unsigned i = 0; i < len / sizeof(gids[0]) && n < max; i++)
+		ret_gids[n++] = gids[i];
+	return n;
+}
+
 static unsigned peers_of_uid(const struct peers *peers, uid_t uid)
 {
 	struct peer *peer;
@@ -446,9 +469,9 @@ static int accept_one(struct peers *peers, struct peer **ret)
 		turn_away(fd, WIRE_CODE_NOT_PERMITTED, "this allotd serves another user");
 		return 0;
 	}
-	if (peers->n >= PEERS_MAX ||
-	    (cred.uid != 0 && peers->n >= PEERS_OF_ONE_UID && peers->uid_only == (uid_t)-1 &&
-	     peers_of_uid(peers, cred.uid) >= PEERS_OF_ONE_UID)) {
+	if (peers->n >= peers->max ||
+	    (cred.uid != 0 && peers->n >= peers->max_of_uid && peers->uid_only == (uid_t)-1 &&
+	     peers_of_uid(peers, cred.uid) >= peers->max_of_uid)) {
 		turn_away(fd, WIRE_CODE_FAILED, "allotd has too many connections: try again later");
 		return 0;
 	}
@@ -522,6 +545,8 @@ int peers_new(sd_event *event, int listen_fd, uid_t uid_only, const struct peers
 	peers->event = event;
 	peers->listen_fd = -1;
 	peers->uid_only = uid_only;
+	peers->max = PEERS_MAX;
+	peers->max_of_uid = PEERS_MAX / 2;
 	peers->ops = ops;
 	peers->context = context;
 	list_init(&peers->all);

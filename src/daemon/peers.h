@@ -34,6 +34,7 @@
 #include "wire/wire.h"
 
 #define PEERS_MAX       4096
+#define PEER_GROUPS_MAX 256
 #define PEER_QUEUE_MAX  ((size_t)4 << 20)
 #define PEERS_QUEUE_MAX ((size_t)32 << 20)
 #define PEER_FDS_MAX    OUTBOX_FDS_MAX
@@ -95,6 +96,13 @@ struct peers *peers_free(struct peers *peers);
 
 /** peers_accept - begin to accept (may be called again) */
 int peers_accept(struct peers *peers);
+
+/** peers_set_limits - connections at a time, and those of one user but root; PEERS_MAX at the most
+ */
+void peers_set_limits(struct peers *peers, unsigned max, unsigned max_of_uid);
+
+/** peer_groups - the groups of its process when it connected; how many */
+unsigned peer_groups(const struct peer *peer, uint32_t *ret_gids, unsigned max);
 
 unsigned peers_count(const struct peers *peers);
 

@@ -322,7 +322,7 @@ static struct job *own_job(struct daemon *d, struct peer *peer, uint32_t request
 		return NULL;
 	}
 	*ret_inside = peer->pid > 0 ? registry_whose(d, peer->pid, &info) : NULL;
-	if (peer->uid != 0 && peer->uid != job->spec.uid) {
+	if (peer->uid != 0 && peer->uid != job->spec.uid && !settings_is_admin(d, peer)) {
 		peer_refuse(peer, request_id, WIRE_CODE_NOT_PERMITTED, "job %llu belongs to uid %u",
 			    (unsigned long long)id, job->spec.uid);
 		return NULL;

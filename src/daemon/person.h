@@ -3,9 +3,9 @@
 #define DAEMON_PERSON_H
 
 /*
- * What people and their tools ask.  Anybody may look; a job is changed and cancelled by its owner
- * and by root.  From inside a job only that job (or one nested in it) can be changed, and only
- * made narrower, whoever asks.
+ * What people and their tools ask.  Anybody may look; a job is changed and cancelled by its owner,
+ * by root and by whom the configuration names.  From inside a job only that job (or one nested in
+ * it) can be changed, and only made narrower, whoever asks.
  */
 
 struct daemon;

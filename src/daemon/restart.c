@@ -89,6 +89,7 @@ static int restore_one(const struct job_spec *spec, void *context)
 
 static void tell_ready(struct daemon *d)
 {
+	settings_notify(d, "READY=1");
 	if (d->ready_fd < 0)
 		return;
 	(void)fd_write_all(d->ready_fd, "\n", 1); /* the starter may have given up */
@@ -105,6 +106,7 @@ static void begin_service(struct daemon *d)
 		(void)sd_event_exit(d->event, e);
 	}
 	d->registry.last_job = size_max(d->registry.last_job, store_last_job(d->store));
+	settings_look_for_gpus(d);
 	tell_ready(d);
 }
 

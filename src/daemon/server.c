@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "config/config.h"
 #include "daemon/credit.h"
 #include "daemon/daemon.h"
 #include "daemon/deaths.h"
@@ -91,6 +92,12 @@ void server_dispatch(struct daemon *d, struct peer *peer, const struct wire_mess
 	case WIRE_CANCEL:
 		person_cancel(d, peer, msg);
 		return;
+	case WIRE_CONFIG:
+		settings_list(d, peer, msg);
+		return;
+	case WIRE_RELOAD:
+		settings_reload_asked(d, peer, msg);
+		return;
 	case WIRE_DAEMON:
 		person_daemon(d, peer, msg);
 		return;
@@ -145,18 +152,18 @@ static void raise_descriptor_limit(void)
 static int choose_driver(struct daemon *d, const struct server_options *o, struct err *err)
 {
 	static const char *const parts[] = { "libcuda.so.1", "libnvidia-ml.so.1" };
+	const char *dir = d->config->daemon_driver;
 	AUTO_FREE char *real = NULL;
 
 	d->is_simulated = o->is_simulated;
 	if (o->is_simulated)
 		return simdir_make(&d->instance, o->profile, d->driver_dir, sizeof(d->driver_dir),
 				   err);
-	if (!o->driver_dir)
+	if (!*dir)
 		return 0;
-	real = realpath(o->driver_dir, NULL);
+	real = realpath(dir, NULL);
 	if (!real)
-		return err_set(err, -errno, "driver folder '%s': %s", o->driver_dir,
-			       strerror(errno));
+		return err_set(err, -errno, "driver folder '%s': %s", dir, strerror(errno));
 	if (!str_copy(d->driver_dir, sizeof(d->driver_dir), real))
 		return err_set(err, -ENAMETOOLONG, "driver folder '%s' is too long", real);
 	for (unsigned i = 0; i < ARRAY_SIZE(parts); i++) {
@@ -208,7 +215,10 @@ static void ask_for_short_slices(void)
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0); /* a nicety: it goes without */
 }
 
-/* a full disk, and a reader that is gone, are errors of the call that met them */
+/*
+ * A full disk, and a reader that is gone, are errors of the call that met them.  A hang-up is read
+ * by the loop, for which it is blocked; our children, who inherit this, do not heed it.
+ */
 static void ignore_signals(void)
 {
 	static const int signals[] = { SIGPIPE, SIGXFSZ, SIGHUP };
@@ -228,18 +238,23 @@ static int make_loop(struct daemon *d)
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGTERM);
 	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
 		return -errno;
 	r = sd_event_add_signal(d->event, NULL, SIGTERM, NULL, NULL);
 	if (r >= 0)
 		r = sd_event_add_signal(d->event, NULL, SIGINT, NULL, NULL);
+	if (r >= 0)
+		r = sd_event_add_signal(d->event, NULL, SIGHUP, settings_on_hangup, d);
 	return r;
 }
 
 static int build(struct daemon *d, const struct server_options *o, struct err *err)
 {
+	const char *socket = d->config->daemon_socket, *state = d->config->daemon_state;
 	AUTO_FD int listener = -1;
-	int r = instance_init(&d->instance, o->socket, o->state, o->is_user, err);
+	int r = instance_init(&d->instance, *socket ? socket : NULL, *state ? state : NULL,
+			      o->is_user, err);
 
 	if (r == 0)
 		r = choose_driver(d, o, err);
@@ -266,7 +281,8 @@ static int build(struct daemon *d, const struct server_options *o, struct err *e
 	r = sampler_new(d->event, d->driver_dir, &sampler_ops, d->gpus, &d->sampler, err);
 	if (r < 0)
 		return r;
-	listener = instance_listen(&d->instance, err);
+	listener = instance_listen(&d->instance, d->config->daemon_socket_mode, settings_gid(d),
+				   err);
 	if (listener < 0)
 		return listener;
 	r = peers_new(d->event, listener, d->instance.is_system ? (uid_t)-1 : geteuid(), &peers_ops,
@@ -274,7 +290,7 @@ static int build(struct daemon *d, const struct server_options *o, struct err *e
 	if (r < 0)
 		return err_set(err, r, "cannot serve '%s': %s", d->instance.socket, strerror(-r));
 	(void)TAKE_FD(listener);
-	return 0;
+	return settings_apply(d, err);
 }
 
 struct daemon *server_new(const struct server_options *options, struct err *err)
@@ -285,6 +301,18 @@ struct daemon *server_new(const struct server_options *options, struct err *err)
 		(void)err_set(err, -ENOMEM, "no memory"); /* told by the caller */
 		return NULL;
 	}
+	d->config = malloc(sizeof(*d->config));
+	d->config_next = malloc(sizeof(*d->config_next));
+	if (!d->config || !d->config_next) {
+		(void)err_set(err, -ENOMEM, "no memory"); /* told by the caller */
+		free(d->config);
+		free(d->config_next);
+		free(d);
+		return NULL;
+	}
+	*d->config = *d->config_next = *options->config;
+	d->config_place = options->where;
+	d->has_service_manager = options->is_foreground;
 	d->proc_root = PROC_ROOT;
 	d->started_ns = clock_now_ns();
 	d->ready_fd = options->ready_fd;
@@ -324,6 +352,8 @@ struct daemon *server_free(struct daemon *d)
 	if (d->ready_fd >= 0)
 		close(d->ready_fd);
 	instance_fini(&d->instance);
+	free(d->config);
+	free(d->config_next);
 	free(d);
 	return NULL;
 }

@@ -8,19 +8,22 @@
 
 #include <stdbool.h>
 
+#include "daemon/settings.h"
+
+struct config;
 struct daemon;
 struct err;
 struct peer;
 struct wire_message;
 
 struct server_options {
-	const char *socket; /* NULL: the mode's own */
-	const char *state;
-	const char *driver_dir; /* NULL: the loader's choice */
 	bool is_simulated;
 	const char *profile; /* of the simulator; NULL: its default */
 	bool is_user;        /* a user's own, also when that user is root */
 	int ready_fd;        /* taken over; -1: none */
+	bool is_foreground;
+	struct settings_where where; /* of the configuration */
+	struct config *config;       /* as settings_load gave it; copied */
 };
 
 /** server_new - locks, folders, socket, store, ledger, loop: all but running; NULL with @err */

@@ -191,6 +191,7 @@ struct ticket {
 
 struct ledger {
 	struct credit_ops ops;
+	uint64_t sample_ns; /* between two regular samples */
 	unsigned n_gpus;
 	struct gpu gpus[LEDGER_MAX_GPUS];
 	struct list jobs;

@@ -16,6 +16,7 @@ struct ledger *ledger_new(const struct credit_ops *ops)
 	if (!l)
 		return NULL;
 	l->ops = *ops;
+	l->sample_ns = LEDGER_SAMPLE_NS;
 	list_init(&l->jobs);
 	list_init(&l->queue);
 	list_init(&l->settling);
@@ -82,6 +83,23 @@ int ledger_gpu_add(struct ledger *l, const struct ledger_gpu_spec *spec)
 	list_init(&g->accounts);
 	list_init(&g->waiters);
 	return (int)l->n_gpus++;
+}
+
+void ledger_gpu_set_reserve(struct ledger *l, unsigned gpu, uint64_t reserve_bytes, uint64_t now_ns)
+{
+	bool is_less;
+
+	if (gpu >= l->n_gpus || l->gpus[gpu].reserve_bytes == reserve_bytes)
+		return;
+	is_less = reserve_bytes < l->gpus[gpu].reserve_bytes;
+	l->gpus[gpu].reserve_bytes = reserve_bytes;
+	gpu_changed(&l->gpus[gpu], now_ns, is_less);
+	l->queue_dirty = true;
+}
+
+void ledger_set_sample_ns(struct ledger *l, uint64_t sample_ns)
+{
+	l->sample_ns = sample_ns;
 }
 
 void ledger_gpu_lost(struct ledger *l, unsigned gpu, bool lost, uint64_t now_ns)

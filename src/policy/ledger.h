@@ -97,7 +97,7 @@ struct credit_ops {
 	void (*add)(void *owner, unsigned slot, uint64_t bytes);
 	void (*set_wanted)(void *owner, unsigned slot, bool wanted);
 	void (*set_granted)(void *owner, unsigned slot,
-			    uint64_t bytes); /* the copy for a restart */
+			    uint64_t bytes);             /* the copy for a restart */
 	uint64_t (*managed)(void *owner, unsigned slot); /* held in managed memory */
 	bool (*moves)(void *owner); /* are calls of the driver under way that take what is held? */
 };
@@ -124,6 +124,13 @@ struct ledger_gpu_spec {
  * Returns its number (0, 1, … in order of the calls); -EINVAL, -ENOSPC.
  */
 int ledger_gpu_add(struct ledger *l, const struct ledger_gpu_spec *spec);
+
+/** ledger_gpu_set_reserve - another configured reserve; what was promised from it stays promised */
+void ledger_gpu_set_reserve(struct ledger *l, unsigned gpu, uint64_t reserve_bytes,
+			    uint64_t now_ns);
+
+/** ledger_set_sample_ns - the regular round of samples; LEDGER_SAMPLE_NS until it is called */
+void ledger_set_sample_ns(struct ledger *l, uint64_t sample_ns);
 
 /** ledger_gpu_lost - the GPU fell off the bus (or is back): nothing is admitted or granted there */
 void ledger_gpu_lost(struct ledger *l, unsigned gpu, bool lost, uint64_t now_ns);

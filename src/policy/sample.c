@@ -323,9 +323,9 @@ uint64_t ledger_sample_due_ns(const struct ledger *l, unsigned gpu, uint64_t now
 		return LEDGER_NEVER;
 	g = &l->gpus[gpu];
 	if (g->sampling)
-		return size_sat_add(g->begun_ns, LEDGER_SAMPLE_NS);
+		return size_sat_add(g->begun_ns, l->sample_ns);
 	if (!list_is_empty(&g->leases) || l->n_queue)
-		due = size_sat_add(g->sampled_ns, LEDGER_SAMPLE_NS);
+		due = size_sat_add(g->sampled_ns, l->sample_ns);
 	if (g->n_dying) {
 		bool slow = now_ns > size_sat_add(g->dying_since_ns, NS_PER_S);
 

@@ -45,6 +45,12 @@ static const struct wire_string wire_strings[] = {
 	STRING(DAEMON_INFO, daemon_info, state_dir),
 	STRING(DAEMON_INFO, daemon_info, socket),
 	STRING(DAEMON_INFO, daemon_info, trouble),
+	STRING(CONFIG_ITEM, config_item, key),
+	STRING(CONFIG_ITEM, config_item, value),
+	STRING(CONFIG_ITEM, config_item, usual),
+	STRING(CONFIG_ITEM, config_item, file),
+	STRING(CONFIG_ITEM, config_item, note),
+	STRING(RELOADED, reloaded, text),
 	STRING(DAEMON_INFO, daemon_info, claim),
 	STRING(DAEMON_INFO, daemon_info, cgroups),
 };

@@ -235,6 +235,12 @@ struct wire_run {
 	char command[WIRE_COMMAND_MAX];
 };
 #define WIRE_RUN_VISIBLE (1u << 0) /* gpu is CUDA_VISIBLE_DEVICES, and may be "" */
+/* not said by anyone: allotd's configuration decides */
+#define WIRE_RUN_USUAL_VRAM        (1u << 8)
+#define WIRE_RUN_USUAL_CLASS       (1u << 9)
+#define WIRE_RUN_USUAL_WHEN_FULL   (1u << 10)
+#define WIRE_RUN_USUAL_FAIL_POLICY (1u << 11)
+#define WIRE_RUN_USUAL_WAIT        (1u << 12) /* admit_wait_ns: waited already, for another allotd */
 
 struct wire_waiting {
 	uint64_t job_id;
@@ -416,6 +422,52 @@ struct wire_daemon_info {
 	char cgroups[WIRE_TEXT_MAX]; /* by whom, or why not */
 };
 
+/* ---- the configuration ---- */
+
+#define WIRE_VALUE_MAX 2304 /* an option's value, written out */
+
+struct wire_config {
+	uint32_t flags;
+	uint32_t pad;
+};
+
+struct wire_config_item {
+	char key[128]; /* "jobs.vram" */
+	char value[WIRE_VALUE_MAX];
+	char usual[64];           /* the default */
+	char file[WIRE_PATH_MAX]; /* that says it; "" = none does */
+	char note[WIRE_TEXT_MAX]; /* "" or what the file says by now, for the next start */
+	uint32_t line;
+	uint32_t source; /* enum wire_config_source */
+	uint32_t flags;  /* WIRE_CONFIG_* */
+	uint32_t pad;
+};
+#define WIRE_CONFIG_RESTART (1u << 0) /* takes effect at a start alone */
+
+enum wire_config_source {
+	WIRE_CONFIG_DEFAULT = 0,
+	WIRE_CONFIG_FILE = 1,
+	WIRE_CONFIG_FLAG = 2,
+	WIRE_CONFIG_ENVIRONMENT = 3,
+};
+
+struct wire_reload {
+	uint32_t flags;
+	uint32_t pad;
+};
+
+enum wire_reloaded_kind {
+	WIRE_RELOADED_MISTAKE = 1, /* nothing was changed; an ERROR ends the list */
+	WIRE_RELOADED_CHANGE = 2,
+	WIRE_RELOADED_RESTART = 3, /* changed in the file, from the next start on */
+};
+
+struct wire_reloaded {
+	uint32_t kind; /* enum wire_reloaded_kind */
+	uint32_t pad;
+	char text[WIRE_TEXT_MAX]; /* a mistake with file, line and column in front */
+};
+
 /* ---- bytes in, structs out ---- */
 
 /** wire_name - "NEED", or "?" for a number that is no message */
@@ -463,6 +515,8 @@ WIRE_CHECK(waiting, 32 + 512);
 WIRE_CHECK(admitted, 56 + 64 + 256);
 WIRE_CHECK(ps_item, 112 + 64 + 256 + 512);
 WIRE_CHECK(status_item, 144 + 512 + 16 + 64);
+WIRE_CHECK(config_item, 128 + 2304 + 64 + 1024 + 512 + 16);
+WIRE_CHECK(reloaded, 8 + 512);
 WIRE_CHECK(daemon_info, 40 + 32 + 80 + 3 * 1024 + 512 + 512 + 8 + 512);
 
 #endif

@@ -72,7 +72,7 @@ class World(unittest.TestCase):
         self.socket = str(self.dir / 's')
         self.state = str(self.dir / 'state')
         self.env = {k: v for k, v in os.environ.items() if REAL and k == 'LD_LIBRARY_PATH' or not k.startswith(('ALLOT_', 'CUDA_', 'LD_'))}
-        self.env.update(ALLOT_SOCKET=self.socket, HOME=str(self.dir), XDG_RUNTIME_DIR=str(self.dir), ALLOT_LOG='warn')
+        self.env.update(ALLOT_SOCKET=self.socket, HOME=str(self.dir), XDG_RUNTIME_DIR=str(self.dir), XDG_CONFIG_HOME=str(self.dir), ALLOT_LOG='warn')
         if REAL and self.ONE_CARD:
             self.env.update(CUDA_VISIBLE_DEVICES='0', CUDA_DEVICE_ORDER='PCI_BUS_ID')
         self.daemon = None
@@ -122,7 +122,7 @@ class World(unittest.TestCase):
 
     def daemon_args(self):
         driver = [] if REAL else [f'--sim={self.PROFILE}']
-        return [ALLOTD, '--foreground', '--socket', self.socket, '--state', self.state, *driver]
+        return [ALLOTD, '--foreground', f"--config=-{self.dir / 'allot.yaml'}", '--socket', self.socket, '--state', self.state, *driver]
 
     def start_daemon(self, *more):
         self.daemon = subprocess.Popen([*self.daemon_args(), *more], env=self.env, stderr=self.log,

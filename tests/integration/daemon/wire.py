@@ -73,6 +73,11 @@ LAYOUTS = [
     message("DAEMON_INFO", 57, "iIIIIIIIQ32s80s1024s1024s1024s512s512sII512s",
             "pid uid system simulated n_gpus n_jobs n_clients nvml_ok uptime_ns version "
             "driver_version driver_dir state_dir socket trouble claim has_cgroups _ cgroups"),
+    message("CONFIG", 70, "II", "flags _"),
+    message("CONFIG_ITEM", 71, "128s2304s64s1024s512sIIII",
+            "key value usual file note line source flags _"),
+    message("RELOAD", 72, "II", "flags _"),
+    message("RELOADED", 73, "II512s", "kind _ text"),
 ]
 BY_NAME = {m[0]: m for m in LAYOUTS}
 BY_NUMBER = {m[1]: m for m in LAYOUTS}

@@ -413,6 +413,7 @@ class World(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix="allot-")
         self.socket = os.path.join(self.dir, "s")
         self.state = os.path.join(self.dir, "state")
+        self.config = os.path.join(self.dir, "allot.yaml")
         self.control = os.path.join(self.dir, "control")
         self.listener = mpc.Listener(self.control, "AF_UNIX", backlog=1024)
         self.log = open(os.path.join(self.dir, "log"), "a+")
@@ -449,7 +450,7 @@ class World(unittest.TestCase):
     def start(self, *more, before=None):
         ready, theirs = os.pipe()
         self.daemon = subprocess.Popen(
-            [ALLOTD, "--foreground", *self.mode, "--socket", self.socket, "--state", self.state,
+            [ALLOTD, "--foreground", *self.mode, f"--config=-{self.config}", "--socket", self.socket, "--state", self.state,
              f"--sim={self.profile}", "--ready-fd", str(theirs), *more],
             pass_fds=[theirs], stderr=self.log, stdout=self.log, preexec_fn=before)
         os.close(theirs)
