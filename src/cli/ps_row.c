@@ -33,6 +33,8 @@ static const struct field fields[] = {
 	{ F(TEXT, state, "state") },
 	{ F(STATE, told_state, NULL), .title = "STATE", .column = 8 },
 	{ F(BOOL, is_detached, "detached") },
+	{ F(BOOL, is_adopted, "adopted") },
+	{ F(BOOL, is_fenced, "fenced") },
 	{ F(SIGNED, it.drift_bytes, "drift_bytes") },
 	{ F(BYTES, it.waiting_bytes, "waiting_bytes") },
 	{ F(NS, waiting_ns, "waiting_s") },
@@ -54,7 +56,9 @@ static void fill_for_people(struct ps_row *row)
 					? "card"
 					: fmt_size(&b, it->vram_limit_bytes));
 	(void)str_print(row->told_state, sizeof(row->told_state), "%s%s", row->state,
-			it->flags & WIRE_PS_ENDING     ? ", ending"
+			it->flags & WIRE_PS_ENDING ? ", ending"
+			: (it->flags & WIRE_PS_ADOPTED) && (it->flags & WIRE_PS_UNFENCED)
+				? ", adopted"
 			: it->flags & WIRE_PS_DETACHED ? ", detached"
 						       : "");
 	if (it->state == WIRE_STATE_WAITING_VRAM)
@@ -89,6 +93,8 @@ void ps_row_fill(struct ps_row *row, const struct wire_ps_item *item)
 	}
 	(void)str_copy(row->state, sizeof(row->state), name_state(it->state));
 	row->is_detached = (it->flags & WIRE_PS_DETACHED) != 0;
+	row->is_adopted = (it->flags & WIRE_PS_ADOPTED) != 0;
+	row->is_fenced = it->job_id != 0 && !(it->flags & WIRE_PS_UNFENCED);
 	row->waiting_ns = it->state == WIRE_STATE_WAITING_VRAM ? it->waiting_ns : WIRE_UNKNOWN_U64;
 	fill_for_people(row);
 }

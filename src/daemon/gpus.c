@@ -584,7 +584,8 @@ static uint64_t digest_of(const struct sampler_gpu *seen, const struct sampler_p
 
 	digest = mix(mix(digest, seen->reserved_bytes), seen->used_bytes);
 	for (unsigned i = 0; i < n_procs; i++)
-		digest = mix(mix(digest, (uint64_t)procs[i].pid << 1 | (procs[i].is_known & 1)),
+		digest = mix(mix(digest, (uint64_t)procs[i].pid << 16 | procs[i].kinds << 1 |
+						 (procs[i].is_known & 1)),
 			     procs[i].bytes);
 	return digest;
 }

@@ -181,7 +181,7 @@ static int on_keeper_death(sd_event_source *source, int fd, uint32_t revents, vo
 	}
 	list_for_each (p, &job->processes, node)
 		n += !p->is_dead;
-	if (!job->spec.is_ended && n > 0)
+	if (!job->spec.is_ended && n > 0 && !job->spec.is_adopted)
 		log_warn("the keeper of job %llu (%s) died; %u of its processes live on",
 			 id_of(job), job->spec.name, n);
 	if (n > 0)
@@ -326,6 +326,13 @@ static struct job *make_job(struct daemon *d, struct peer *peer, const struct wi
 
 	if (!info.start_ticks || peer->pidfd < 0 || !pidfd_is_alive(peer->pidfd)) {
 		refuse_unseen(peer, msg->request_id);
+		return NULL;
+	}
+	if (parent && parent->spec.is_adopted && parent->spec.keeper_pid == peer->pid) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE,
+			    "this process was adopted as job %llu: start 'allot run' from a child "
+			    "of it, or elsewhere",
+			    id_of(parent));
 		return NULL;
 	}
 	if (parent && parent->spec.keeper_pid == peer->pid && !parent->is_keeper_dead) {
@@ -560,14 +567,29 @@ void jobs_run(struct daemon *d, struct peer *peer, const struct wire_message *as
 
 /* ---- cancel ---- */
 
+/* a user's cancel reaches that user's processes: what they started as somebody else goes on */
+static bool may_signal(const struct job *job, pid_t pid)
+{
+	uid_t uid;
+
+	return job->spec.uid == 0 ||
+	       (proc_uid(job->daemon->proc_root, pid, &uid) == 0 && uid == job->spec.uid);
+}
+
 static unsigned signal_processes(struct job *job, int signal)
 {
 	struct process *p;
 	unsigned n = 0;
 
 	list_for_each (p, &job->processes, node)
-		if (!p->is_dead && syscall(SYS_pidfd_send_signal, p->pidfd, signal, NULL, 0) == 0)
+		if (!p->is_dead && may_signal(job, p->entry.pid) &&
+		    syscall(SYS_pidfd_send_signal, p->pidfd, signal, NULL, 0) == 0)
 			n++;
+	/* the adopted process itself need not hold memory: its children may */
+	if (job->spec.is_adopted && !job->is_keeper_dead &&
+	    !process_by_pid(&job->daemon->registry, job->spec.keeper_pid) &&
+	    syscall(SYS_pidfd_send_signal, job->keeper_pidfd, signal, NULL, 0) == 0)
+		n++;
 	return n;
 }
 
@@ -617,7 +639,7 @@ unsigned jobs_cancel(struct daemon *d, struct job *job, int signal, const char *
 		peer_send(job->keeper, WIRE_SIGNAL, 0, &m);
 		return 1;
 	}
-	if (!job->is_keeper_dead) {
+	if (!job->is_keeper_dead && !job->spec.is_adopted) {
 		job->cancel_signal = (uint32_t)signal;
 		return 1;
 	}

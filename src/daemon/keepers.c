@@ -92,7 +92,7 @@ void jobs_resume(struct daemon *d, struct peer *peer, const struct wire_message 
 			    (unsigned long long)m->job_id);
 		return;
 	}
-	if (job->is_keeper_dead || job->spec.keeper_pid != peer->pid) {
+	if (job->is_keeper_dead || job->spec.is_adopted || job->spec.keeper_pid != peer->pid) {
 		peer_refuse(peer, msg->request_id, WIRE_CODE_NOT_PERMITTED,
 			    "process %d is not the keeper of job %llu", peer->pid, id_of(job));
 		return;
@@ -207,8 +207,9 @@ int jobs_restore(struct daemon *d, const struct job_spec *stored)
 		ledger_job_end(d->ledger, job->lease, clock_now_ns());
 	if (!job->is_keeper_dead && jobs_watch_keeper(job) < 0)
 		log_warn("cannot watch the keeper of job %llu, ignoring", id_of(job));
-	if (job->is_keeper_dead)
+	if (job->is_keeper_dead || stored->is_adopted)
 		find_members(job);
+	job->is_resumed = stored->is_adopted; /* it has no keeper to wait for */
 	return 0;
 
 fail:

@@ -32,6 +32,8 @@ static void fill_job(const struct daemon *d, const struct job *job, unsigned slo
 	m->job_id = job->spec.id;
 	m->uid = job->spec.uid;
 	m->job_class = job->spec.job_class;
+	if (job->spec.is_adopted)
+		m->flags |= WIRE_PS_ADOPTED;
 	m->compute_min_permille = job->spec.compute_min_permille;
 	m->compute_max_permille = job->spec.compute_max_permille;
 	m->compute_got_permille = WIRE_UNKNOWN_U32;
@@ -87,6 +89,8 @@ static void fill_process(const struct daemon *d, struct process *p, unsigned slo
 	m->state = WIRE_STATE_RUNNING;
 	if (f->state == LEDGER_DETACHED)
 		m->flags |= WIRE_PS_DETACHED;
+	if (!p->page)
+		m->flags |= WIRE_PS_UNFENCED;
 	if (f->state == LEDGER_DYING || f->state == LEDGER_GONE)
 		m->flags |= WIRE_PS_ENDING;
 	if (f->waiting_since_ns) {
@@ -152,6 +156,7 @@ static uint64_t list_strangers(struct daemon *d, struct peer *peer, uint32_t id,
 	for (unsigned i = 0; i < gpu->n_strangers; i++) {
 		const struct stranger *s = &gpu->strangers[i];
 		struct wire_ps_item m = { .pid = s->pid,
+					  .flags = WIRE_PS_UNFENCED,
 					  .state = WIRE_STATE_UNMANAGED,
 					  .job_class = WIRE_CLASS_NORMAL,
 					  .vram_used_bytes =

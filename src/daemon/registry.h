@@ -54,6 +54,7 @@ struct job_spec {
 	struct wire_uuid gpus[WIRE_MAX_GPUS];
 	uint64_t ceilings[WIRE_MAX_GPUS]; /* of the view; 0: not asked yet */
 	bool is_ended;                    /* the command ended; its processes may live on */
+	bool is_adopted; /* no keeper: keeper_pid is the process that was adopted (adopt.h) */
 	char name[WIRE_NAME_MAX];
 	char command[WIRE_COMMAND_MAX];
 };

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "config/config.h"
+#include "daemon/adopt.h"
 #include "daemon/credit.h"
 #include "daemon/daemon.h"
 #include "daemon/deaths.h"
@@ -97,6 +98,9 @@ void server_dispatch(struct daemon *d, struct peer *peer, const struct wire_mess
 		return;
 	case WIRE_RELOAD:
 		settings_reload_asked(d, peer, msg);
+		return;
+	case WIRE_ADOPT:
+		adopt_process(d, peer, msg, fds, n_fds);
 		return;
 	case WIRE_DAEMON:
 		person_daemon(d, peer, msg);

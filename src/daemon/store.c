@@ -40,12 +40,12 @@ enum statement {
 #define JOB_NUMBERS                                                                     \
 	"id, parent, uid, gid, keeper_pid, keeper_start, session, request_bytes, "      \
 	"request_permille, limit_bytes, limit_permille, class, fail_policy, may_wait, " \
-	"when_full_ns, compute_min, compute_max, ended"
+	"when_full_ns, compute_min, compute_max, ended, adopted"
 #define JOB_REST "gpus, ceilings, name, command"
 
 static const char *const statement_sql[STATEMENT_COUNT] = {
 	[PUT_JOB] = "INSERT OR REPLACE INTO jobs (" JOB_NUMBERS ", " JOB_REST ") VALUES "
-		    "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?)",
+		    "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?, ?,?,?,?)",
 	[REMOVE_JOB] = "DELETE FROM jobs WHERE id = ?1",
 	[REMOVE_ALL_JOBS] = "DELETE FROM jobs",
 	[EACH_JOB] = "SELECT " JOB_NUMBERS ", " JOB_REST " FROM jobs ORDER BY id",
@@ -265,7 +265,8 @@ int store_put_job(struct store *s, const struct job_spec *j)
 				     j->when_full_ns,
 				     j->compute_min_permille,
 				     j->compute_max_permille,
-				     j->is_ended };
+				     j->is_ended,
+				     j->is_adopted };
 	const int n = (int)ARRAY_SIZE(numbers);
 	sqlite3_stmt *q = begin(s, PUT_JOB);
 
@@ -402,6 +403,7 @@ static bool read_job(sqlite3_stmt *q, struct job_spec *j)
 	j->compute_min_permille = (uint32_t)sqlite3_column_int64(q, at++);
 	j->compute_max_permille = (uint32_t)sqlite3_column_int64(q, at++);
 	j->is_ended = sqlite3_column_int64(q, at++) != 0;
+	j->is_adopted = sqlite3_column_int64(q, at++) != 0;
 	gpus = sqlite3_column_blob(q, at);
 	n = (size_t)sqlite3_column_bytes(q, at++) / sizeof(j->gpus[0]);
 	if (!gpus || n == 0 || n > WIRE_MAX_GPUS)

@@ -118,8 +118,9 @@ struct wire_lease_gpu {
 	uint32_t flags;       /* WIRE_GPU_* */
 	uint32_t mig_index;   /* of an instance, as nvidia-smi counts those of its card */
 };
-#define WIRE_GPU_MIG (1u << 0) /* a MIG instance: its UUID is written MIG-…, index is its card's \
-				*/
+#define WIRE_GPU_MIG                                                                  \
+	(1u << 0) /* a MIG instance: its UUID is written MIG-…, index is its card's \
+		   */
 
 struct wire_attached {
 	uint64_t job_id;
@@ -345,6 +346,8 @@ struct wire_ps_item {
 #define WIRE_PS_ENDING   (1u << 1) /* dead, its memory not yet gone */
 #define WIRE_PS_NO_GPU   (1u << 2) /* a row of a job that holds nothing yet */
 #define WIRE_PS_MIG      (1u << 3) /* gpu is a MIG instance */
+#define WIRE_PS_ADOPTED  (1u << 4) /* of an adopted job */
+#define WIRE_PS_UNFENCED (1u << 5) /* runs without the shim: accounted, but not held to a limit */
 
 struct wire_status {
 	uint32_t flags;
@@ -393,6 +396,26 @@ struct wire_cancel {
 	uint64_t job_id;
 	uint32_t signal; /* 0: SIGTERM */
 	uint32_t pad;
+};
+
+struct wire_adopt {
+	struct wire_amount request;
+	struct wire_amount limit; /* { 0, 0 } = the card */
+	uint32_t job_class;
+	int32_t pid;              /* in the asker's namespace, for texts: the pidfd counts */
+	char name[WIRE_NAME_MAX]; /* "": the command's own */
+};
+
+struct wire_adopted {
+	uint64_t job_id;
+	uint64_t held_bytes;  /* on all its GPUs; what NVML has figures for */
+	uint32_t n_processes; /* that hold something */
+	uint32_t n_gpus;
+	uint32_t mig_gpus; /* as in ADMITTED */
+	uint32_t pad;
+	char name[WIRE_NAME_MAX];
+	char command[WIRE_COMMAND_MAX];
+	struct wire_uuid gpus[WIRE_MAX_GPUS];
 };
 
 struct wire_daemon {
@@ -514,6 +537,8 @@ WIRE_CHECK(run, 72 + 8 + 64 + 512 + 256);
 WIRE_CHECK(waiting, 32 + 512);
 WIRE_CHECK(admitted, 56 + 64 + 256);
 WIRE_CHECK(ps_item, 112 + 64 + 256 + 512);
+WIRE_CHECK(adopt, 40 + 64);
+WIRE_CHECK(adopted, 32 + 64 + 256 + 256);
 WIRE_CHECK(status_item, 144 + 512 + 16 + 64);
 WIRE_CHECK(config_item, 128 + 2304 + 64 + 1024 + 512 + 16);
 WIRE_CHECK(reloaded, 8 + 512);
