@@ -4,6 +4,7 @@
 
     compare.py sim  BUILD    the program on the simulator itself
     compare.py shim BUILD    the same inside a job without a limit, so through the shim
+    compare.py --pair …      what needs two GPUs, which has recordings of its own
     compare.py --lines A B   two folders of transcripts, as a diff, for a person to read
 
 Every sequence is one test. A line that differs must be matched by an entry of
@@ -22,10 +23,23 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 
 HERE = pathlib.Path(__file__).resolve().parent
-RECORDINGS = HERE / 'recordings'
-PROFILE = 'h200'
+
+
+class World:
+    """what is replayed, on which machine"""
+    recordings, expected = HERE / 'recordings', HERE / 'expected-differences.txt'
+    profile, options, job, third = 'h200', [], [], False
+
+    @classmethod
+    def pair(cls):
+        cls.recordings, cls.expected = HERE / 'recordings-pair', HERE / 'expected-differences-pair.txt'
+        # through the shim: on a machine with a third GPU before the two, which the job must not see
+        cls.profile, cls.options, cls.job, cls.third = 'h200x2', ['--pair'], ['-g', '1,2'], True
+
+
 TRIES = 3
 RACE = 'race: '  # such a difference need not show
 TIME_LIMIT_S = 240
@@ -125,7 +139,7 @@ def libraries(build):
 def replay(args, env, out, log, jobs):
     with open(log, 'w', encoding='utf-8') as f:
         try:
-            done = subprocess.run(args + ['--out', str(out), '--jobs', str(jobs)], env=env, stdout=f,
+            done = subprocess.run(args + ['--out', str(out), '--jobs', str(jobs), *World.options], env=env, stdout=f,
                                   stderr=subprocess.STDOUT, timeout=TIME_LIMIT_S, check=False)
         except subprocess.TimeoutExpired:
             return [f'not done after {TIME_LIMIT_S} s']
@@ -148,9 +162,19 @@ def replay_on_sim(build, work, jobs):
 
 def find_profile(build):
     for folder in (HERE.parent.parent / 'sim/profiles', build / 'sim/profiles'):
-        if (folder / f'{PROFILE}.conf').exists():
-            return folder / f'{PROFILE}.conf'
+        if (folder / f'{World.profile}.conf').exists():
+            return folder / f'{World.profile}.conf'
     return None
+
+
+def with_a_third(profile, work):
+    """the profile with one more device, which comes first by its PCI address"""
+    head, device = profile.read_text(encoding='utf-8').split('[device]', 1)
+    device = device.split('[device]')[0]
+    device = re.sub(r'uuid = .*', f'uuid = GPU-{uuid.uuid4()}', device)
+    device = re.sub(r'pci = .*', 'pci = 00000000:01:00.0', device)
+    (work / 'three.conf').write_text(head + '[device]' + device + profile.read_text(encoding='utf-8')[len(head):], encoding='utf-8')
+    return work / 'three.conf'
 
 
 def replay_through_shim(build, work, jobs):
@@ -158,8 +182,9 @@ def replay_through_shim(build, work, jobs):
     socket = work / 'allotd.sock'
     env = dict(os.environ, ALLOT_SOCKET=str(socket), XDG_RUNTIME_DIR=str(work),
                XDG_STATE_HOME=str(work / 'state'))
+    profile = with_a_third(find_profile(build), work) if World.third else World.profile
     with open(work / 'allotd.log', 'w', encoding='utf-8') as log:
-        daemon = subprocess.Popen([str(build / 'bin/allotd'), '--foreground', f'--sim={PROFILE}',
+        daemon = subprocess.Popen([str(build / 'bin/allotd'), '--foreground', f'--sim={profile}',
                                    '--socket', str(socket), '--state', str(work / 'state')],
                                   env=env, stdout=log, stderr=log)
     try:
@@ -168,7 +193,7 @@ def replay_through_shim(build, work, jobs):
             time.sleep(0.02)
         if not socket.exists():
             return ['no daemon: ' + (work / 'allotd.log').read_text()[-2000:]]
-        problems = replay([str(build / 'bin/allot'), 'run', '--'] + program(build), env,
+        problems = replay([str(build / 'bin/allot'), 'run', *World.job, '--'] + program(build), env,
                           work / 'out', work / 'log', jobs)
     finally:
         daemon.send_signal(signal.SIGTERM)
@@ -208,12 +233,12 @@ def differing_sequences(folders, replayed, expected):
 
 def compare(where, build):
     tap = Tap()
-    folders = sorted(p for p in RECORDINGS.iterdir() if p.is_dir() and any(p.glob('*.txt')))
+    folders = sorted(p for p in World.recordings.iterdir() if p.is_dir() and any(p.glob('*.txt')))
     if not folders:
-        tap.test(f'{where}: there are recordings', [f'none in {RECORDINGS}'])
+        tap.test(f'{where}: there are recordings', [f'none in {World.recordings}'])
         return tap.end()
-    expected = Expected(HERE / 'expected-differences.txt', where)
-    tap.test(f'{where}: expected-differences.txt can be read', expected.problems)
+    expected = Expected(World.expected, where)
+    tap.test(f'{where}: {World.expected.name} can be read', expected.problems)
     replayed = one_replay(tap, where, build, 4)
     # Some answers depend on what came first, the program or the work. A busy machine may turn that
     # round once; a sequence that differs is asked again, alone. One that differs always is a fault.
@@ -229,7 +254,7 @@ def compare(where, build):
         compare_folder(tap, where, folder, replayed, expected)
     for e in expected.entries:
         if not e['used'] and not e['reason'].startswith(RACE):
-            tap.test(f'{where}: line {e["line"]} of expected-differences.txt is needed',
+            tap.test(f'{where}: line {e["line"]} of {World.expected.name} is needed',
                      [f'nothing differs so: {e["sequences"]} | {e["pattern"].pattern}'])
     return tap.end()
 
@@ -262,9 +287,12 @@ def show(a, b):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--lines', action='store_true')
+    parser.add_argument('--pair', action='store_true')
     parser.add_argument('what')
     parser.add_argument('folder', type=pathlib.Path)
     args = parser.parse_args()
+    if args.pair:
+        World.pair()
     if args.lines:
         return show(args.what, args.folder)
     if args.what not in ('sim', 'shim'):

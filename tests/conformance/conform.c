@@ -3,6 +3,8 @@
  * conform --lib libcuda.so.1 --nvml libnvidia-ml.so.1 --out DIR [--only PATTERN] [--jobs N]
  * conform --list
  *
+ * --pair: the sequences that need two GPUs instead of those that need one.
+ *
  * Writes DIR/<group>.txt, one transcript per group. The parent never loads the library: each group
  * is this program started again with --group, so that no state is inherited. A group that dies or
  * hangs is noted in its transcript and started again after the sequence that did it.
@@ -40,6 +42,7 @@ struct options {
 	int jobs;
 	int hang_s;
 	bool list;
+	bool pair; /* what needs two GPUs, and only that */
 };
 
 struct group {
@@ -74,6 +77,8 @@ static double now_s(void)
 
 static bool wanted(const struct sequence *s, const struct options *o)
 {
+	if (((s->needs & PAIR) != 0) != o->pair)
+		return false;
 	return !o->only || fnmatch(o->only, s->name, 0) == 0 || fnmatch(o->only, s->group, 0) == 0;
 }
 
@@ -213,6 +218,8 @@ static bool start_group(struct group *g, const struct options *o, const char *af
 	argv[n++] = o->out;
 	argv[n++] = "--group";
 	argv[n++] = g->name;
+	if (o->pair)
+		argv[n++] = "--pair";
 	if (o->only) {
 		argv[n++] = "--only";
 		argv[n++] = o->only;
@@ -358,17 +365,12 @@ static int run_parent(const struct options *o)
 }
 
 static const struct option long_options[] = {
-	{ "lib", required_argument, NULL, 'l' },
-	{ "nvml", required_argument, NULL, 'n' },
-	{ "out", required_argument, NULL, 'o' },
-	{ "only", required_argument, NULL, 'p' },
-	{ "jobs", required_argument, NULL, 'j' },
-	{ "hang", required_argument, NULL, 't' },
-	{ "list", no_argument, NULL, 'L' },
-	{ "group", required_argument, NULL, 'g' },
-	{ "after", required_argument, NULL, 'a' },
-	{ "helper", required_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+	{ "lib", required_argument, NULL, 'l' },   { "nvml", required_argument, NULL, 'n' },
+	{ "out", required_argument, NULL, 'o' },   { "only", required_argument, NULL, 'p' },
+	{ "jobs", required_argument, NULL, 'j' },  { "hang", required_argument, NULL, 't' },
+	{ "list", no_argument, NULL, 'L' },        { "group", required_argument, NULL, 'g' },
+	{ "after", required_argument, NULL, 'a' }, { "helper", required_argument, NULL, 'h' },
+	{ "pair", no_argument, NULL, 'P' },        { NULL, 0, NULL, 0 },
 };
 
 static bool parse_arguments(int argc, char **argv, struct options *o)
@@ -403,6 +405,9 @@ static bool parse_arguments(int argc, char **argv, struct options *o)
 		case 'a':
 			o->after = optarg;
 			break;
+		case 'P':
+			o->pair = true;
+			break;
 		case 'h':
 			o->helper = optarg;
 			break;
@@ -420,14 +425,16 @@ int main(int argc, char **argv)
 	};
 	if (!parse_arguments(argc, argv, &o)) {
 		fprintf(stderr, "usage: conform [--lib LIBCUDA] [--nvml LIBNVML] --out DIR "
-				"[--only PATTERN] [--jobs N] [--hang SECONDS]\n"
-				"       conform --list\n");
+				"[--only PATTERN] [--jobs N] [--hang SECONDS] [--pair]\n"
+				"       conform --list [--pair]\n");
 		return 2;
 	}
 	if (o.list)
 		return list_sequences(&o);
 	if (o.helper) {
 		driver_open(o.lib);
+		conf_lib_path = o.lib;
+		conf_nvml_path = o.nvml;
 		return helper_main(o.helper, optind < argc ? argv[optind] : "");
 	}
 	return o.group ? run_group(&o) : run_parent(&o);

@@ -31,6 +31,7 @@
 #define CTX     (1u << 1) /* the primary context of device 0 is current */
 #define KERNELS (1u << 2) /* the module of kernels.c is loaded */
 #define ALONE   (1u << 3) /* no other process of ours on the card */
+#define PAIR    (1u << 4) /* two GPUs; recorded and replayed apart from the rest (--pair) */
 
 struct sequence {
 	const char *group;
@@ -74,6 +75,8 @@ struct family {
 	F(graph)        \
 	F(graph_memory) \
 	F(process)      \
+	F(pair)         \
+	F(visible)      \
 	F(nvml)
 
 #define DECLARE_FAMILY(name) extern const struct family name##_family;
@@ -179,6 +182,8 @@ CUresult fill_quiet(CUdeviceptr p, unsigned int value, uint64_t words, CUstream 
 void run_helper(const char *what, const char *arg);
 /** helper_main - what such a process does; in process.c */
 int helper_main(const char *what, const char *arg);
+/** helper_visible - which devices there are; in seq_visible.c */
+int helper_visible(const char *arg);
 
 #define MIB (1024ull * 1024)
 

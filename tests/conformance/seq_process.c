@@ -13,9 +13,8 @@ extern char **environ;
 
 void run_helper(const char *what, const char *arg)
 {
-	const char *argv[] = {
-		"conform", "--lib", conf_lib_path, "--helper", what, "--", arg, NULL
-	};
+	const char *argv[] = { "conform",  "--lib", conf_lib_path, "--nvml", conf_nvml_path,
+			       "--helper", what,    "--",          arg,      NULL };
 	posix_spawn_file_actions_t actions;
 	pid_t pid;
 	int status = 0;
@@ -111,6 +110,11 @@ static int helper_vmm_import(const char *arg)
 int helper_main(const char *what, const char *arg)
 {
 	int rc = 2;
+	if (strcmp(what, "visible") == 0) {
+		rc = helper_visible(arg);
+		out_flush();
+		_exit(rc);
+	}
 	if (QUIET(cuInit, 0) != CUDA_SUCCESS ||
 	    QUIET(cuDevicePrimaryCtxRetain, &conf_ctx, 0) != CUDA_SUCCESS ||
 	    QUIET(cuCtxSetCurrent, conf_ctx) != CUDA_SUCCESS)
