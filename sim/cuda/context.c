@@ -14,7 +14,6 @@
 #define API_VERSION   3020
 #define PRINTF_BYTES  ((size_t)8650752)
 #define HEAP_BYTES    ((size_t)8 << 20)
-#define STACK_BYTES   1024
 #define PENDING_COUNT 2048
 #define L2_BYTES      11796480
 #define SHMEM_BYTES   232448
@@ -25,7 +24,7 @@ static unsigned long long last_id;
 static void set_defaults(CUcontext ctx, unsigned flags)
 {
 	static const size_t limits[SIM_LIMITS_MAX] = {
-		[CU_LIMIT_STACK_SIZE] = STACK_BYTES,
+		[CU_LIMIT_STACK_SIZE] = SIM_STACK_BYTES,
 		[CU_LIMIT_PRINTF_FIFO_SIZE] = PRINTF_BYTES,
 		[CU_LIMIT_MALLOC_HEAP_SIZE] = HEAP_BYTES,
 		[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2,
@@ -38,6 +37,7 @@ static void set_defaults(CUcontext ctx, unsigned flags)
 	for (int i = 0; i < SIM_LIMITS_MAX; i++)
 		ctx->limits[i] = limits[i];
 	ctx->flags = ctx->is_primary ? flags | CU_CTX_MAP_HOST : flags;
+	ctx->stack_bytes = 0;
 	ctx->api_version = API_VERSION;
 	ctx->attach_count = 1;
 	ctx->id = ++last_id;
@@ -92,7 +92,7 @@ static void end(CUcontext ctx)
 	sim_ctx_free_arrays(ctx);
 	ctx->is_destroyed = true;
 	list_del(&ctx->node);
-	sim_uncharge(device, SIM_USE_CONTEXT, device->info->context_bytes);
+	sim_uncharge(device, SIM_USE_CONTEXT, device->info->context_bytes + ctx->stack_bytes);
 	sim_state_count_context(sim.state, device->index, -1);
 	if (list_is_empty(&device->contexts))
 		sim_pools_trim(device);

@@ -5,6 +5,7 @@
 
 #define STACK_MAX        64
 #define STACK_BYTES_MAX  ((size_t)512 << 10)
+#define THREADS_PER_SM   2048
 #define PRIORITY_LOWEST  0
 #define PRIORITY_HIGHEST -5
 
@@ -218,6 +219,22 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 			"limit=%d", (int)limit);
 }
 
+/* the driver keeps a stack for each thread that can run at once, and takes it within the call */
+static CUresult resize_stacks(CUcontext ctx, size_t value)
+{
+	uint64_t threads = (uint64_t)ctx->device->info->sms * THREADS_PER_SM;
+	uint64_t bytes = size_sat_sub(value, SIM_STACK_BYTES) * threads;
+
+	bytes = size_round_up(bytes, SIM_PAGE_BYTES);
+	if (bytes > ctx->stack_bytes &&
+	    sim_charge(ctx->device, SIM_USE_CONTEXT, bytes - ctx->stack_bytes) != CUDA_SUCCESS)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (bytes < ctx->stack_bytes)
+		sim_uncharge(ctx->device, SIM_USE_CONTEXT, ctx->stack_bytes - bytes);
+	ctx->stack_bytes = bytes;
+	return CUDA_SUCCESS;
+}
+
 static CUresult set_limit(CUcontext ctx, CUlimit limit, size_t value)
 {
 	if ((int)limit < 0 || limit >= CU_LIMIT_MAX)
@@ -228,6 +245,12 @@ static CUresult set_limit(CUcontext ctx, CUlimit limit, size_t value)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (limit == CU_LIMIT_STACK_SIZE)
 		value = size_round_up(value, 16);
+	if (limit == CU_LIMIT_STACK_SIZE) {
+		CUresult r = resize_stacks(ctx, value);
+
+		if (r != CUDA_SUCCESS)
+			return r;
+	}
 	ctx->limits[limit] = value;
 	return CUDA_SUCCESS;
 }

@@ -64,8 +64,9 @@ struct sim_device {
 	uint64_t fine_bytes[SIM_USE_COUNT]; /* charged here, before rounding to pages */
 };
 
-#define SIM_CTX_MAGIC  0x43747853u /* "StxC" */
-#define SIM_LIMITS_MAX 10
+#define SIM_CTX_MAGIC   0x43747853u /* "StxC" */
+#define SIM_LIMITS_MAX  10
+#define SIM_STACK_BYTES 1024 /* of a thread, when a context begins */
 
 struct CUctx_st {
 	uint32_t magic;
@@ -75,6 +76,7 @@ struct CUctx_st {
 	struct sim_device *device;
 	CUresult sticky; /* an error that only the context's end clears */
 	size_t limits[SIM_LIMITS_MAX];
+	uint64_t stack_bytes; /* of the card, beyond what a context begins with */
 	CUfunc_cache cache;
 	CUsharedconfig shared_config;
 	uint64_t peers;            /* bit n: access to contexts of device n enabled */

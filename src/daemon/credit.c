@@ -123,6 +123,13 @@ static uint64_t op_managed(void *owner, unsigned slot)
 	return s ? atomic_load(&s->managed_bytes) : 0;
 }
 
+static uint64_t op_elastic(void *owner, unsigned slot)
+{
+	struct credit_slot *s = slot_of(owner, slot);
+
+	return s ? atomic_load(&s->elastic_bytes) : 0;
+}
+
 static bool op_moves(void *owner)
 {
 	struct process *p = owner;
@@ -137,5 +144,6 @@ const struct credit_ops credit_page_ops = {
 	.set_wanted = op_set_wanted,
 	.set_granted = op_set_granted,
 	.managed = op_managed,
+	.elastic = op_elastic,
 	.moves = op_moves,
 };

@@ -99,6 +99,8 @@ struct credit_ops {
 	void (*set_granted)(void *owner, unsigned slot,
 			    uint64_t bytes);             /* the copy for a restart */
 	uint64_t (*managed)(void *owner, unsigned slot); /* held in managed memory */
+	uint64_t (*elastic)(void *owner,
+			    unsigned slot); /* held, and taken by the driver or not yet */
 	bool (*moves)(void *owner); /* are calls of the driver under way that take what is held? */
 };
 

@@ -9,6 +9,9 @@
  * Managed memory is held like any other, but NVML shows it with the card only, never with a
  * process.  So the figure of a process is NVML's and what it holds in managed memory.
  *
+ * Of what is elastic nobody can say whether the driver has taken it.  So NVML − held may be too low
+ * by that much, and an overhead that lies between is right.
+ *
  * What is held is charged before the driver takes it and until the driver has freed it.  So a
  * figure may lack what is on its way, and NVML − held is never too much: the overhead grows by it
  * at once, but shrinks only when nothing is held, or when no call is under way and nothing has
@@ -29,6 +32,20 @@ static uint64_t managed_now(const struct ledger *l, const struct account *a)
 	if (a->process->state == LEDGER_DYING)
 		return 0;
 	return size_min(l->ops.managed(a->process->owner, a->slot), held_now(l, a));
+}
+
+static uint64_t elastic_now(const struct ledger *l, const struct account *a)
+{
+	return size_min(l->ops.elastic(a->process->owner, a->slot), held_now(l, a));
+}
+
+/* what the driver took by itself, as far as the figure says: nearest to what was believed */
+static uint64_t measured_now(const struct ledger *l, const struct account *a)
+{
+	uint64_t held = held_now(l, a), believed = a->overhead + a->pending, low, high;
+	low = size_sat_sub(a->figure, held);
+	high = size_sat_sub(a->figure, held - elastic_now(l, a));
+	return size_min(size_max(believed, low), high);
 }
 
 void ledger_sample_begin(struct ledger *l, unsigned gpu, uint64_t now_ns)
@@ -112,7 +129,7 @@ static bool settles_now(const struct ledger *l, const struct account *a, uint64_
 static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint64_t now_ns)
 {
 	uint64_t held = held_now(l, a);
-	uint64_t measured = size_sat_sub(a->figure, held);
+	uint64_t measured = measured_now(l, a);
 	bool same = a->measured_valid && a->measured == measured && a->measured_held == held;
 	bool moves = a->snap_moves || l->ops.moves(a->process->owner);
 	bool steady;
@@ -142,8 +159,10 @@ static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint
 	if (!a->pending && measured < a->overhead && a->seen)
 		set_overhead(a, measured, now_ns);
 	if (a->claimed && a->seen) {
-		if (a->figure < held)
-			account_set_granted(l, a, a->granted - (held - a->figure), now_ns);
+		uint64_t shown = held - elastic_now(l, a);
+
+		if (a->figure < shown)
+			account_set_granted(l, a, a->granted - (shown - a->figure), now_ns);
 		a->claimed = false;
 	}
 	/* asks that wait for this figure are looked at again */
@@ -205,12 +224,12 @@ static void sample_lone(struct ledger *l, struct account *a, bool same, uint64_t
 	if (same && a->measured_valid && (a->seen || a->figure)) {
 		a->agreed = true;
 		if (p->state == LEDGER_DETACHED)
-			a->overhead = size_sat_sub(a->figure, held_now(l, a));
+			a->overhead = measured_now(l, a);
 		if (a->unsettled_until_ns)
 			a->lease->gpu->dirty = true;
 		a->unsettled_until_ns = 0;
-		if (a->claimed && a->figure < a->granted)
-			account_set_granted(l, a, a->figure, now_ns);
+		if (a->claimed && size_sat_add(a->figure, elastic_now(l, a)) < a->granted)
+			account_set_granted(l, a, a->figure + elastic_now(l, a), now_ns);
 	}
 	a->measured_valid = true;
 	a->seen = a->seen || a->figure;

@@ -159,6 +159,16 @@ static uint64_t account_books(const struct ledger *l, const struct account *a)
 	return a->granted - account_credit(l, a) + a->pending + a->overhead;
 }
 
+/* NVML may lack what is elastic */
+static int64_t account_drift(const struct ledger *l, const struct account *a)
+{
+	uint64_t books = account_books(l, a);
+	uint64_t elastic = size_min(l->ops.elastic(a->process->owner, a->slot), books);
+
+	return signed_difference(size_min(size_max(a->nvml, books), size_sat_add(a->nvml, elastic)),
+				 books);
+}
+
 int ledger_process_slot_of(const struct ledger_process *p, unsigned gpu)
 {
 	return ledger_job_slot_of(p->job, gpu);
@@ -184,7 +194,7 @@ int ledger_process_figures(const struct ledger *l, const struct ledger_process *
 	ret->nvml_known = a->nvml_known;
 	ret->unsettled = a->unsettled_until_ns > now_ns || a->creating || a->settling;
 	if (a->nvml_known)
-		ret->drift_bytes = signed_difference(a->nvml, account_books(l, a));
+		ret->drift_bytes = account_drift(l, a);
 	if (!p->n_tickets)
 		return 0;
 	list_for_each (t, &a->lease->gpu->waiters, node) {
@@ -251,7 +261,7 @@ int ledger_gpu_figures(const struct ledger *l, unsigned gpu, struct ledger_gpu_f
 	}
 	list_for_each (a, &g->accounts, on_gpu)
 		if (a->nvml_known && !a->released)
-			ret->drift_bytes += signed_difference(a->nvml, account_books(l, a));
+			ret->drift_bytes += account_drift(l, a);
 	ret->grantable_bytes = g->lost || g->closed
 				       ? 0
 				       : size_sat_sub(gpu_allocatable(g), gpu_promised(l, g, NULL));

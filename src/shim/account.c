@@ -174,25 +174,36 @@ bool account_take_slow(int slot, uint64_t bytes, unsigned flags, struct charge *
 }
 
 /* whoever changed the count last also shows it last: a store of an older one is looked at again */
-static void publish_managed(struct attach_shared *shared, struct credit_page *page, int slot)
+static void publish(_Atomic uint64_t *count, _Atomic uint64_t *shown)
 {
 	uint64_t bytes;
 
 	do {
-		bytes = atomic_load(&shared->managed_bytes[slot]);
-		atomic_store(&page->slot[slot].managed_bytes, bytes);
-	} while (atomic_load(&shared->managed_bytes[slot]) != bytes);
+		bytes = atomic_load(count);
+		atomic_store(shown, bytes);
+	} while (atomic_load(count) != bytes);
 }
 
-void account_managed(struct charge *charge)
+static void count_kind(const struct charge *charge, uint64_t more)
 {
-	struct credit_page *page = attach_page();
+	struct attach_shared *shared = attach_shared();
+	struct credit_slot *slot = &attach_page()->slot[charge->slot];
 
-	if (!page || charge->slot < 0 || charge->slot >= WIRE_MAX_GPUS)
+	if (charge->kind == CHARGE_MANAGED) {
+		atomic_fetch_add(&shared->managed_bytes[charge->slot], more);
+		publish(&shared->managed_bytes[charge->slot], &slot->managed_bytes);
+	} else if (charge->kind == CHARGE_ELASTIC) {
+		atomic_fetch_add(&shared->elastic_bytes[charge->slot], more);
+		publish(&shared->elastic_bytes[charge->slot], &slot->elastic_bytes);
+	}
+}
+
+void account_mark(struct charge *charge, enum charge_kind kind)
+{
+	if (!attach_page() || charge->slot < 0 || charge->slot >= WIRE_MAX_GPUS)
 		return;
-	charge->is_managed = 1;
-	atomic_fetch_add(&attach_shared()->managed_bytes[charge->slot], charge->bytes);
-	publish_managed(attach_shared(), page, charge->slot);
+	charge->kind = kind;
+	count_kind(charge, charge->bytes);
 }
 
 void account_give(struct charge charge)
@@ -201,10 +212,7 @@ void account_give(struct charge charge)
 
 	if (!page || charge.slot < 0 || charge.slot >= WIRE_MAX_GPUS || charge.bytes == 0)
 		return;
-	if (charge.is_managed) { /* first: for a moment the driver seems to need less, not more */
-		atomic_fetch_sub(&attach_shared()->managed_bytes[charge.slot], charge.bytes);
-		publish_managed(attach_shared(), page, charge.slot);
-	}
+	count_kind(&charge, 0 - charge.bytes); /* first: the driver seems to need less, not more */
 	give_credit(page, charge.slot, charge.bytes);
 	atomic_fetch_sub(&attach_shared()->held_bytes[charge.slot], charge.bytes);
 }
@@ -212,7 +220,7 @@ void account_give(struct charge charge)
 struct charge account_split(struct charge *charge, uint64_t bytes)
 {
 	struct charge part = { .slot = charge->slot,
-			       .is_managed = charge->is_managed,
+			       .kind = charge->kind,
 			       .bytes = size_min(bytes, charge->bytes) };
 
 	charge->bytes -= part.bytes;

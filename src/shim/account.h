@@ -29,9 +29,16 @@
 
 #define ACCOUNT_NOWHERE (-1)
 
+/* how NVML shows it with this process (wire/page.h) */
+enum charge_kind {
+	CHARGE_PLAIN,   /* as soon as the driver's call has returned */
+	CHARGE_MANAGED, /* never */
+	CHARGE_ELASTIC, /* some time */
+};
+
 struct charge {
-	int32_t slot; /* of the lease, or ACCOUNT_NOWHERE */
-	uint32_t is_managed;
+	int32_t slot;  /* of the lease, or ACCOUNT_NOWHERE */
+	uint32_t kind; /* enum charge_kind */
 	uint64_t bytes;
 };
 #define CHARGE_NONE ((struct charge){ .slot = ACCOUNT_NOWHERE })
@@ -119,10 +126,10 @@ static inline void account_moved(void)
 void account_give(struct charge charge);
 
 /**
- * account_managed - the driver made managed memory of @charge: NVML will not show it with us
+ * account_mark - a plain charge is of another kind
  * Before account_moved, so that nobody takes the difference for a driver that needs less.
  */
-void account_managed(struct charge *charge);
+void account_mark(struct charge *charge, enum charge_kind kind);
 
 /** account_split - take @bytes out of @charge (at most what it has) as a charge of its own */
 struct charge account_split(struct charge *charge, uint64_t bytes);

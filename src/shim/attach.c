@@ -173,9 +173,12 @@ static int map_page(struct attach_region *r, int fd)
 	(void)madvise(page, CREDIT_PAGE_BYTES, MADV_DONTFORK); /* a child must ask for its own */
 	owned_fd_set(&r->page_fd, fd);
 	mirror_page = r->page_fd;
-	for (unsigned i = 0; i < WIRE_MAX_GPUS; i++)
+	for (unsigned i = 0; i < WIRE_MAX_GPUS; i++) {
 		atomic_store(&page->slot[i].managed_bytes,
 			     atomic_load(&r->shared.managed_bytes[i]));
+		atomic_store(&page->slot[i].elastic_bytes,
+			     atomic_load(&r->shared.elastic_bytes[i]));
+	}
 	/* a page that was there before stays mapped: another thread may be about to use it */
 	atomic_store_explicit(&r->shared.page, page, memory_order_release);
 	return 0;

@@ -101,6 +101,7 @@ struct attach_shared {
 	struct credit_page *_Atomic page;
 	_Alignas(64) _Atomic uint64_t held_bytes[WIRE_MAX_GPUS];
 	_Atomic uint64_t managed_bytes[WIRE_MAX_GPUS]; /* the part of it in managed memory */
+	_Atomic uint64_t elastic_bytes[WIRE_MAX_GPUS]; /* … that the driver takes when it likes */
 };
 extern void *_Atomic attach_shared_memory;
 

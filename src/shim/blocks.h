@@ -35,6 +35,11 @@ enum block_kind {
 	BLOCK_GRAPH_EXEC, /* key: CUgraphExec; count: as above */
 	BLOCK_CONTEXT,    /* key: CUcontext; charge.slot: its GPU */
 	BLOCK_POOL,       /* key: CUmemoryPool; other: struct pool */
+	BLOCK_STACK,      /* key: CUcontext, so the next two; count: the limit it began with */
+	BLOCK_HEAP,
+	BLOCK_PRINTF,
+	BLOCK_MODULE,  /* key: CUmodule */
+	BLOCK_LIBRARY, /* key: CUlibrary */
 };
 
 struct block {

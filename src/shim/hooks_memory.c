@@ -62,7 +62,7 @@ static CUresult alloc_managed(CUdeviceptr *dptr, size_t bytes, unsigned int flag
 		reserve_undo(&r);
 		return rc;
 	}
-	account_managed(&r.charge);
+	account_mark(&r.charge, CHARGE_MANAGED);
 	reserve_keep(&r, BLOCK_LINEAR, *dptr);
 	return rc;
 }

@@ -28,6 +28,10 @@
  * card as it is touched, and NVML shows it with the card but with no process (measured, driver
  * 580.159: docs/benchmarks.md): allotd adds it to NVML's figure of the process.
  *
+ * Elastic: how much of what is held the driver takes when it likes: a heap at the first kernel that
+ * uses it, a module at its first use.  Until then NVML lacks it, afterwards not: allotd takes both
+ * for right.
+ *
  * The page is the tenant's to scribble on: allotd never believes more credit than it granted, and
  * NVML shows the rest.  Bytes everywhere.
  */
@@ -47,8 +51,9 @@ struct credit_slot {
 	_Atomic uint32_t wanted; /* somebody waits or calls back: ring after a return */
 	uint32_t pad0;
 	_Atomic uint64_t granted_bytes; /* written by allotd; read back only after a restart */
-	_Atomic uint64_t managed_bytes; /* written by the shim */
-	uint64_t pad1[4];
+	_Atomic uint64_t managed_bytes; /* written by the shim, as the next */
+	_Atomic uint64_t elastic_bytes;
+	uint64_t pad1[3];
 };
 
 struct credit_page {

@@ -66,6 +66,41 @@ class Wall(world.World):
         self.assertEqual(g(f'free {kept}'), 'ok')
         self.assertAlmostEqual(g.info()[0] / MIB, before / MIB, delta=4)
 
+    def test_a13_a_modules_variables_are_charged_before_it_is_loaded(self):
+        g = Gpu(self, '--vram', '4G').start()
+        self.settled()
+        before, _ = g.info()
+        self.assertEqual(g('module 6G'), OOM)
+        self.assertAlmostEqual(g.info()[0] / MIB, before / MIB, delta=4)
+        said = g('module 1G')
+        self.assertTrue(said.startswith('ok'), said)
+        self.assertLessEqual(g.info()[0], before - 1024 * MIB)
+        self.settled()
+        free, _ = g.info()
+        self.assertGreater(free, before - 1536 * MIB)
+        self.assertLess(abs(self.status()[0]['vram_drift_bytes']), 64 * MIB)
+        self.assertEqual(g('alloc 3G'), OOM)
+        self.assertEqual(g(f'free {said.split()[1]}'), 'ok')
+        self.settled()
+        self.assertGreater(g.info()[0], before - 256 * MIB)  # what the driver keeps for modules
+
+    def test_a13_a_contexts_limits_are_memory(self):
+        g = Gpu(self, '--vram', '6G').start()
+        self.settled()
+        before, _ = g.info()
+        self.assertEqual(g('limit stack 128K'), OOM)  # of every thread: some 30 GiB
+        self.assertEqual(g('limit heap 8G'), OOM)
+        self.assertAlmostEqual(g.info()[0] / MIB, before / MIB, delta=4)
+        self.assertEqual(g('limit stack 4K'), 'ok')
+        stacks = before - g.info()[0]
+        self.assertGreater(stacks, 128 * MIB)
+        self.assertEqual(g('limit heap 1G'), 'ok')  # taken by the driver when a kernel uses it
+        time.sleep(2.5)
+        self.assertAlmostEqual((before - g.info()[0] - stacks) / MIB, 1024 - 8, delta=16)
+        self.assertLess(abs(self.status()[0]['vram_drift_bytes']), 64 * MIB)
+        self.assertEqual(g('limit stack 1K'), 'ok')
+        self.assertAlmostEqual((before - g.info()[0]) / MIB, 1024 - 8, delta=64)
+
     def test_a13_every_kind_of_memory_counts_and_comes_back(self):
         g = Gpu(self, '--vram', '4G').start()
         start, _ = g.info()

@@ -7,6 +7,8 @@
  *   device N                primary context of device N
  *   alloc SIZE              ok ID | error CODE
  *   managed SIZE, async SIZE, create SIZE (VMM, device), host SIZE, array WIDTH HEIGHT
+ *   module SIZE             a module with a variable of that size
+ *   limit stack|printf|heap SIZE  ok | error CODE (cuCtxSetLimit)
  *   free ID                 by the call that belongs to it
  *   info                    ok FREE TOTAL (cuMemGetInfo)
  *   total                   ok TOTAL (cuDeviceTotalMem)
@@ -51,6 +53,9 @@
 	X(cuMemRelease)                 \
 	X(cuArrayCreate_v2)             \
 	X(cuArrayDestroy)               \
+	X(cuModuleLoadData)             \
+	X(cuModuleUnload)               \
+	X(cuCtxSetLimit)                \
 	X(cuMemsetD8_v2)                \
 	X(cuMemcpyDtoH_v2)              \
 	X(cuStreamCreate)               \
@@ -70,6 +75,7 @@ enum kind {
 	KIND_HANDLE,
 	KIND_HOST,
 	KIND_ARRAY,
+	KIND_MODULE,
 };
 
 struct thing {
@@ -77,6 +83,7 @@ struct thing {
 	CUdeviceptr ptr;
 	void *host;
 	CUarray array;
+	CUmodule module;
 	uint64_t bytes;
 };
 
@@ -146,6 +153,30 @@ static void allocate(const char *what, uint64_t bytes)
 	answer_thing(r, &t);
 }
 
+static void load_module(uint64_t bytes)
+{
+	struct thing t = { .kind = KIND_MODULE, .bytes = bytes };
+	char text[512];
+
+	(void)snprintf(text, sizeof(text),
+		       ".version 6.0\n.target sm_50\n.address_size 64\n"
+		       ".visible .global .align 4 .b32 big[%" PRIu64 "];\n"
+		       ".visible .entry touch()\n{\n"
+		       "	.reg .b32 %%r<2>;\n	mov.u32 %%r1, 1;\n"
+		       "	st.global.u32 [big], %%r1;\n	ret;\n}\n",
+		       bytes / 4);
+	answer_thing(p_cuModuleLoadData(&t.module, text), &t);
+}
+
+static CUresult set_limit(const char *name, uint64_t value)
+{
+	CUlimit limit = strcmp(name, "stack") == 0    ? CU_LIMIT_STACK_SIZE
+			: strcmp(name, "printf") == 0 ? CU_LIMIT_PRINTF_FIFO_SIZE
+						      : CU_LIMIT_MALLOC_HEAP_SIZE;
+
+	return p_cuCtxSetLimit(limit, value);
+}
+
 static CUresult release(struct thing *t)
 {
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
@@ -167,6 +198,9 @@ static CUresult release(struct thing *t)
 		break;
 	case KIND_ARRAY:
 		r = p_cuArrayDestroy(t->array);
+		break;
+	case KIND_MODULE:
+		r = p_cuModuleUnload(t->module);
 		break;
 	case KIND_NONE:
 		break;
@@ -337,6 +371,10 @@ static void obey(char **w, unsigned n)
 	} else if (strcmp(w[0], "threads") == 0 && n == 3 &&
 		   !parse_u64(w[1], 1, 64, &number, NULL) && !parse_size(w[2], &bytes, NULL)) {
 		run_threads((unsigned)number, bytes);
+	} else if (strcmp(w[0], "module") == 0 && n == 2 && !parse_size(w[1], &bytes, NULL)) {
+		load_module(bytes);
+	} else if (strcmp(w[0], "limit") == 0 && n == 3 && !parse_size(w[2], &bytes, NULL)) {
+		answer(set_limit(w[1], bytes));
 	} else if (strcmp(w[0], "array") == 0 && n == 3 &&
 		   !parse_u64(w[1], 1, 65536, &bytes, NULL) &&
 		   !parse_u64(w[2], 1, 65536, &number, NULL)) {

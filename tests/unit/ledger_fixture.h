@@ -25,8 +25,9 @@ struct word {
 	uint64_t credit;
 	uint64_t granted; /* the copy in the page */
 	uint64_t managed; /* what the program says of it */
-	uint64_t live;    /* what the program really holds of its own */
-	uint64_t driver;  /* what the driver holds for it */
+	uint64_t elastic;
+	uint64_t live;   /* what the program really holds of its own */
+	uint64_t driver; /* what the driver holds for it */
 	bool wanted;
 };
 
@@ -70,6 +71,11 @@ static uint64_t word_managed(void *owner, unsigned slot)
 	return ((struct program *)owner)->slot[slot].managed;
 }
 
+static uint64_t word_elastic(void *owner, unsigned slot)
+{
+	return ((struct program *)owner)->slot[slot].elastic;
+}
+
 static bool word_moves(void *owner)
 {
 	return ((struct program *)owner)->moves;
@@ -82,6 +88,7 @@ static const struct credit_ops word_ops = {
 	.set_wanted = word_set_wanted,
 	.set_granted = word_set_granted,
 	.managed = word_managed,
+	.elastic = word_elastic,
 	.moves = word_moves,
 };
 
