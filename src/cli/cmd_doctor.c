@@ -316,25 +316,21 @@ static void check_devices(struct doctor *d)
 	}
 }
 
+/* allotd knows whether jobs get one; our own place tells nothing about that */
 static void check_cgroup(struct doctor *d)
 {
-	char text[4096];
-	ssize_t n = fd_read_file(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text));
-
-	if (n < 0) {
-		report(d, VERDICT_WARN, "cgroup", "mount /proc", "/proc/self/cgroup: %s",
-		       strerror((int)-n));
-		return;
-	}
-	text[strcspn(text, "\n")] = '\0';
-	if (str_starts_with(text, "0::"))
-		report(d, VERDICT_OK, "cgroup", NULL, "version 2, %s", text + 3);
+	if (!d->has_daemon)
+		return; /* said already */
+	if (d->info.has_cgroups)
+		report(d, VERDICT_OK, "cgroup", NULL, "jobs have a cgroup: %s", d->info.cgroups);
 	else
 		report(d, VERDICT_WARN, "cgroup",
-		       "boot with systemd.unified_cgroup_hierarchy=1; jobs are found by their "
-		       "keeper "
-		       "meanwhile",
-		       "version 1");
+		       "run allotd where cgroups of version 2 are mounted and may be written, or "
+		       "under systemd",
+		       "jobs have no cgroup of their own (%s): they are known by their keeper; "
+		       "when that is killed, only what uses the GPU by then still counts as "
+		       "theirs, and 'allot cancel' ends no more than that",
+		       d->info.cgroups);
 }
 
 static void check_preload(struct doctor *d)

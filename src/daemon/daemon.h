@@ -16,6 +16,7 @@
  *   pages      some of them ready ahead
  *   late       what is left to do for a process when its ATTACH is answered
  *   deaths     the pidfds of all processes
+ *   scopes     the jobs' own cgroups
  *   settings   the configuration (src/config): which file, what holds, reload
  *   store      what a restart must know (SQLite)
  *   restart    from store, keepers and shims back to the same figures
@@ -42,6 +43,7 @@ struct sampler;
 struct gpus;
 struct pump;
 struct restart;
+struct scopes;
 struct ledger;
 
 struct daemon {
@@ -56,6 +58,7 @@ struct daemon {
 	struct late *late;
 	struct deaths *deaths;
 	struct pages *pages;
+	struct scopes *scopes;
 	struct restart *restart; /* NULL once everybody is back */
 	struct registry registry;
 	const char *proc_root;

@@ -25,6 +25,7 @@
 #include "daemon/peers.h"
 #include "daemon/programs.h"
 #include "daemon/sampler.h"
+#include "daemon/scope.h"
 #include "daemon/store.h"
 #include "daemon/wish.h"
 #include "gpu/proc.h"
@@ -424,6 +425,7 @@ void jobs_admitted(struct daemon *d, struct job *job)
 		 job->spec.uid, fmt_size(&request, job->spec.request.bytes));
 	if (job->keeper)
 		send_admitted(d, job);
+	scope_begin(job);
 }
 
 static void send_waiting(struct daemon *d, struct job *job)
@@ -600,16 +602,19 @@ static int on_grace_over(sd_event_source *source, uint64_t now_us, void *userdat
 	(void)source, (void)now_us;
 	job->kill = sd_event_source_disable_unref(job->kill);
 	(void)signal_processes(job, SIGKILL);
+	(void)scope_signal(job, SIGKILL); /* without a cgroup those that we know */
 	return 0;
 }
 
-/* what the keeper would do, were it alive, for the processes that we know */
+/* what the keeper would do, were it alive, for those in the cgroup, or that we know */
 static unsigned cancel_without_keeper(struct job *job, int signal)
 {
 	unsigned n;
 
 	(void)signal_processes(job, SIGCONT); /* a stopped one hears nothing */
 	n = signal_processes(job, signal);
+	(void)scope_signal(job, SIGCONT);
+	n += scope_signal(job, signal) && !n; /* some of those were told twice: no harm */
 	if (n && !job->kill &&
 	    sd_event_add_time_relative(job->daemon->event, &job->kill, CLOCK_MONOTONIC,
 				       job->daemon->config->jobs_kill_grace / NS_PER_US, 0,

@@ -18,6 +18,7 @@
 #include "daemon/jobs.h"
 #include "daemon/peers.h"
 #include "daemon/sampler.h"
+#include "daemon/scope.h"
 #include "daemon/store.h"
 #include "gpu/proc.h"
 #include "policy/ledger.h"
@@ -309,6 +310,7 @@ void person_daemon(struct daemon *d, struct peer *peer, const struct wire_messag
 	(void)str_print(m.trouble, sizeof(m.trouble), "%s%s%s", nvml,
 			nvml[0] && store[0] ? "; " : "", store);
 	(void)str_copy(m.claim, sizeof(m.claim), d->instance.claims.note);
+	m.has_cgroups = scopes_text(d->scopes, m.cgroups, sizeof(m.cgroups));
 	peer_send(peer, WIRE_DAEMON_INFO, msg->request_id, &m);
 }
 

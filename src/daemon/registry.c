@@ -12,6 +12,7 @@
 #include "daemon/daemon.h"
 #include "daemon/deaths.h"
 #include "daemon/peers.h"
+#include "daemon/scope.h"
 #include "gpu/proc.h"
 
 #define NUMBER_START_BITS 42 /* ticks of 10 ms: 1400 years; the 22 bits above hold any pid */
@@ -90,6 +91,7 @@ void job_free(struct job *job)
 	if (!job)
 		return;
 	registry_forget(&job->daemon->registry);
+	scope_over(job);
 	sd_event_source_disable_unref(job->ring);
 	if (job->bell >= 0)
 		close(job->bell);
@@ -275,6 +277,9 @@ struct job *registry_whose(struct daemon *d, pid_t pid, struct proc_info *ret_in
 				  : proc_find_ancestor(d->proc_root, ret_info->ppid, is_member, r);
 	if (found > 0)
 		return job_of_member(r, found);
+	job = scope_whose(d, pid);
+	if (job)
+		return job;
 	list_for_each (job, &r->jobs, node)
 		if (job->spec.session && job->spec.session == ret_info->session)
 			return job;
@@ -343,5 +348,6 @@ struct job *registry_of_pidfd(struct daemon *d, pid_t pid, int pidfd, struct pro
 		job = job_of_children_of(r, ret_info->ppid);
 	if (!job)
 		job = learn_ancestor(d, ret_info, pidfd);
-	return job ? job : registry_whose(d, pid, ret_info); /* by its session, if at all */
+	return job ? job
+		   : registry_whose(d, pid, ret_info); /* by its cgroup or its session, if at all */
 }

@@ -28,6 +28,7 @@ struct ledger_job;
 struct ledger_process;
 struct peer;
 struct proc_info;
+struct scope;
 
 #define REGISTRY_BUCKETS   512
 #define REGISTRY_JOBS_MAX  4096
@@ -70,6 +71,7 @@ struct job {
 	struct daemon *daemon;
 	struct job_spec spec;
 	struct ledger_job *lease;
+	struct scope *scope; /* its own cgroup; NULL: none, or not yet */
 	struct job *parent;
 	unsigned n_children;
 	struct list processes;
@@ -183,8 +185,9 @@ struct process *process_by_number(struct registry *r, uint64_t number);
  * registry_whose - the job that @pid belongs to
  * @ret_info: filled when the process is there (start_ticks is not 0 then)
  *
- * The nearest of itself and its ancestors that is a living keeper or a known process; else the
- * job whose own session it is in.  NULL: nobody's, or gone.
+ * The nearest of itself and its ancestors that is a living keeper or a known process; else the job
+ * whose own cgroup it is in (scope.h); else the job whose own session it is in.  NULL: nobody's, or
+ * gone.
  */
 struct job *registry_whose(struct daemon *d, pid_t pid, struct proc_info *ret_info);
 

@@ -15,6 +15,7 @@
 #include "daemon/jobs.h"
 #include "daemon/peers.h"
 #include "daemon/sampler.h"
+#include "daemon/scope.h"
 #include "daemon/server.h"
 #include "daemon/store.h"
 #include "policy/ledger.h"
@@ -115,6 +116,7 @@ static void restore(struct daemon *d, uint64_t now_ns)
 	struct restart *r = d->restart;
 
 	(void)store_each_job(d->store, restore_one, d); /* it tells */
+	scopes_restore(d);
 	r->end_ns = now_ns + RESTART_GRACE_NS;
 	r->sample_ns = now_ns;
 	if (!r->n_restored)

@@ -33,6 +33,7 @@
 #include "daemon/pump.h"
 #include "daemon/restart.h"
 #include "daemon/sampler.h"
+#include "daemon/scope.h"
 #include "daemon/simdir.h"
 #include "daemon/store.h"
 #include "gpu/proc.h"
@@ -280,6 +281,8 @@ static int build(struct daemon *d, const struct server_options *o, struct err *e
 		r = deaths_new(d->event, life_dead, &d->deaths);
 	if (r >= 0)
 		r = pages_new(d->event, &d->pages);
+	if (r >= 0)
+		r = scopes_new(d, &d->scopes);
 	if (r < 0)
 		return err_set(err, r, "cannot begin: %s", strerror(-r));
 	r = sampler_new(d->event, d->driver_dir, &sampler_ops, d->gpus, &d->sampler, err);
@@ -345,6 +348,7 @@ struct daemon *server_free(struct daemon *d)
 	d->pump = pump_free(d->pump);
 	d->restart = restart_free(d->restart);
 	d->sampler = sampler_free(d->sampler);
+	d->scopes = scopes_free(d->scopes); /* the jobs keep their cgroups */
 	registry_fini(&d->registry);
 	d->deaths = deaths_free(d->deaths);
 	d->pages = pages_free(d->pages);

@@ -31,6 +31,9 @@ enum statement {
 	EACH_JOB,
 	PUT_CONTEXT,
 	GET_CONTEXT,
+	PUT_SCOPE,
+	REMOVE_SCOPE,
+	EACH_SCOPE,
 	PUT_META,
 	GET_META,
 	STATEMENT_COUNT,
@@ -61,6 +64,10 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[HAS_JOBS] = "SELECT count(*) FROM jobs",
 	[PUT_CONTEXT] = "INSERT OR REPLACE INTO contexts (gpu, driver, bytes) VALUES (?, ?, ?)",
 	[GET_CONTEXT] = "SELECT bytes FROM contexts WHERE gpu = ?1 AND driver = ?2",
+	[PUT_SCOPE] = "INSERT OR REPLACE INTO scopes (job, id, is_unit, name, path) VALUES"
+		      " (?, ?, ?, ?, ?)",
+	[REMOVE_SCOPE] = "DELETE FROM scopes WHERE job = ?1",
+	[EACH_SCOPE] = "SELECT job, id, is_unit, name, path FROM scopes ORDER BY job",
 	[PUT_META] = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
 	[GET_META] = "SELECT value FROM meta WHERE key = ?1",
 };
@@ -441,6 +448,47 @@ int store_each_job(struct store *s, int (*each)(const struct job_spec *spec, voi
 	}
 	(void)sqlite3_reset(q); /* the same code again */
 	return r;
+}
+
+int store_put_scope(struct store *s, const struct stored_scope *scope)
+{
+	sqlite3_stmt *q = begin(s, PUT_SCOPE);
+
+	bind_u64(q, 1, scope->job);
+	bind_u64(q, 2, scope->id);
+	bind_u64(q, 3, scope->is_unit);
+	sqlite3_bind_text(q, 4, scope->name, -1, SQLITE_STATIC);
+	sqlite3_bind_text(q, 5, scope->path, -1, SQLITE_STATIC);
+	return finish(s, q);
+}
+
+int store_remove_scope(struct store *s, uint64_t job)
+{
+	sqlite3_stmt *q = begin(s, REMOVE_SCOPE);
+
+	bind_u64(q, 1, job);
+	return finish(s, q);
+}
+
+int store_each_scope(struct store *s, void (*each)(const struct stored_scope *scope, void *context),
+		     void *context)
+{
+	sqlite3_stmt *q = begin(s, EACH_SCOPE);
+	int code;
+
+	while ((code = sqlite3_step(q)) == SQLITE_ROW) {
+		struct stored_scope scope = {
+			.job = (uint64_t)sqlite3_column_int64(q, 0),
+			.id = (uint64_t)sqlite3_column_int64(q, 1),
+			.is_unit = sqlite3_column_int64(q, 2) != 0,
+		};
+
+		if (copy_text(q, 3, scope.name, sizeof(scope.name)) &&
+		    copy_text(q, 4, scope.path, sizeof(scope.path)))
+			each(&scope, context);
+	}
+	(void)sqlite3_reset(q); /* the same code again */
+	return code == SQLITE_DONE ? 0 : -EIO;
 }
 
 int store_put_last_job(struct store *s, uint64_t id)

@@ -60,6 +60,22 @@ int store_put_gpu(struct store *s, const char *driver_dir, const struct sampler_
 int store_each_gpu(struct store *s, const char *driver_dir,
 		   void (*each)(const struct sampler_gpu *gpu, void *context), void *context);
 
+/* a job's own cgroup: scope.h */
+struct stored_scope {
+	uint64_t job;
+	uint64_t id; /* the kernel's, of the folder */
+	bool is_unit;
+	char name[64];
+	char path[512];
+};
+
+int store_put_scope(struct store *s, const struct stored_scope *scope);
+int store_remove_scope(struct store *s, uint64_t job);
+
+/** store_each_scope - @each may remove the one that it is given */
+int store_each_scope(struct store *s, void (*each)(const struct stored_scope *scope, void *context),
+		     void *context);
+
 /** store_has_jobs - is there anything to be restored? */
 bool store_has_jobs(struct store *s);
 

@@ -20,6 +20,8 @@ import time
 import unittest
 import uuid
 
+import cgroups
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REAL = bool(os.environ.get('ALLOT_REAL_GPU'))  # the same tests on the machine's own card
 BUILD = pathlib.Path(os.environ.get('ALLOT_BUILD', ROOT / 'build')).resolve()
@@ -101,6 +103,7 @@ class World(unittest.TestCase):
             except ProcessLookupError:
                 pass
         self.log.close()
+        cgroups.clean(self.state)
         if os.environ.get('ALLOT_KEEP'):
             print('kept', self.dir)
         else:

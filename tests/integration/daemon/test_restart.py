@@ -194,6 +194,7 @@ class Restart(World):
         self.stop()
         db = sqlite3.connect(os.path.join(self.state, "allot.db"))
         db.execute("UPDATE jobs SET keeper_start = keeper_start - 1")
+        db.execute("DELETE FROM scopes")  # nor is it in the job's cgroup: else it were ended with it
         db.commit()
         db.close()
         self.start()
@@ -371,8 +372,11 @@ class State(World):
 class Sampler(World):
     def sampler_pid(self):
         with open(f"/proc/{self.daemon.pid}/task/{self.daemon.pid}/children") as f:
-            children = f.read().split()
-        return int(children[0]) if children else 0
+            for pid in f.read().split():
+                with open(f"/proc/{pid}/comm") as comm:
+                    if comm.read().strip() == "allot-sampler":
+                        return int(pid)
+        return 0
 
     def test_killed(self):
         self.start()

@@ -21,6 +21,7 @@ import time
 import traceback
 import unittest
 
+import cgroups
 import wire
 from wire import GIB, MIB  # noqa: F401  (for the tests)
 
@@ -343,6 +344,9 @@ class Body:
         except ChildProcessError:
             pass
 
+    def ignore(self, sig):
+        signal.signal(sig, signal.SIG_IGN)
+
     def setsid(self):
         os.setsid()
 
@@ -434,6 +438,7 @@ class World(unittest.TestCase):
         text = self.log.read()
         self.log.close()
         self.listener.close()
+        cgroups.clean(self.state)
         shutil.rmtree(self.dir)
         self.assertEqual(code, 0, text)
         for bad in ("AddressSanitizer", "runtime error", "LeakSanitizer"):
