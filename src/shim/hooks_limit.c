@@ -19,6 +19,9 @@
 #include "shim/real.h"
 #include "shim/reserve.h"
 
+/* local memory of a thread, as NVIDIA's programming guide states it for every GPU */
+#define STACK_MAX_BYTES (512 * KIB)
+
 static uint32_t kind_of(CUlimit limit)
 {
 	switch ((unsigned)limit) {
@@ -31,6 +34,14 @@ static uint32_t kind_of(CUlimit limit)
 	default:
 		return BLOCK_FREE;
 	}
+}
+
+/* what is more than any GPU has the driver refuses, with an error of its own */
+static bool is_charged(CUlimit limit, size_t value)
+{
+	uint32_t kind = kind_of(limit);
+
+	return kind != BLOCK_FREE && (kind != BLOCK_STACK || value <= STACK_MAX_BYTES);
 }
 
 /* how often the driver takes what the limit says */
@@ -124,8 +135,8 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	if (!guard_enter())
 		return real_cuCtxSetLimit(limit, value);
 	slot = devices_current(&ctx);
-	rc = slot >= 0 && kind_of(limit) != BLOCK_FREE ? set(limit, value, slot, ctx)
-						       : real_cuCtxSetLimit(limit, value);
+	rc = slot >= 0 && is_charged(limit, value) ? set(limit, value, slot, ctx)
+						   : real_cuCtxSetLimit(limit, value);
 	if (rc == CUDA_SUCCESS)
 		account_settle(slot);
 	guard_leave();
