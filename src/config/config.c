@@ -134,6 +134,42 @@ void config_gpu_text(const struct config_gpu *g, enum config_id id, char buf[CON
 	value_print(&config_options[id], (const char *)g + config_options[id].offset, buf);
 }
 
+static void each_of_entry(const struct config *c, const struct config_gpu_entry *e,
+			  void (*each)(const struct config_row *row, void *context), void *context)
+{
+	for (unsigned id = 0; id < CONFIG_N_GPU_OPTIONS; id++) {
+		struct config_row row = { .origin = { CONFIG_FROM_FILE, e->lines[id] },
+					  .flags = config_options[id].flags,
+					  .id = -1 };
+
+		if (!(e->set & 1u << id))
+			continue;
+		(void)str_print(row.key, sizeof(row.key), "gpus[%s].%s", e->name,
+				config_options[id].name);
+		config_gpu_text(&e->values, id, row.value);
+		config_gpu_text(&c->gpu, id, row.usual);
+		each(&row, context);
+	}
+}
+
+void config_each(const struct config *c, void (*each)(const struct config_row *row, void *context),
+		 void *context)
+{
+	for (unsigned id = 0; id < CONFIG_N_OPTIONS; id++) {
+		const struct config_option *o = &config_options[id];
+		struct config_row row = { .origin = c->origin[id],
+					  .flags = o->flags,
+					  .id = (int)id };
+
+		(void)str_print(row.key, sizeof(row.key), "%s.%s", o->section, o->name);
+		(void)str_copy(row.usual, sizeof(row.usual), o->text);
+		config_text(c, id, row.value);
+		each(&row, context);
+		for (unsigned i = 0; id == CONFIG_N_GPU_OPTIONS - 1 && i < c->n_gpus; i++)
+			each_of_entry(c, &c->gpus[i], each, context);
+	}
+}
+
 void config_copy_option(struct config *to, const struct config *from, enum config_id id)
 {
 	const struct config_option *o = &config_options[id];

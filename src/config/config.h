@@ -205,6 +205,20 @@ void config_text(const struct config *c, enum config_id id, char buf[CONFIG_TEXT
 /** config_gpu_text - a value of struct config_gpu, by CONFIG_gpu_… */
 void config_gpu_text(const struct config_gpu *g, enum config_id id, char buf[CONFIG_TEXT_MAX]);
 
+/** an option as it is listed: `gpus` entries stand there as "gpus[NAME].option" */
+struct config_row {
+	char key[128];
+	char value[CONFIG_TEXT_MAX];
+	char usual[CONFIG_TEXT_MAX]; /* the default */
+	struct config_origin origin;
+	unsigned flags;
+	int id; /* enum config_id; -1: of an entry of `gpus` */
+};
+
+/** config_each - every option of a configuration, in the order of the table */
+void config_each(const struct config *c, void (*each)(const struct config_row *row, void *context),
+		 void *context);
+
 /** config_copy_option - make @to's value of an option (and its origin) that of @from */
 void config_copy_option(struct config *to, const struct config *from, enum config_id id);
 
@@ -256,7 +270,9 @@ int config_default_path(bool is_system, char *buf, size_t size);
 
 /* ---- printing ---- */
 
-/** config_print_default - a whole commented file with every default, by @put, piece by piece */
-void config_print_default(void (*put)(const char *text, void *context), void *context);
+/** config_print_default - a commented file with every default of that mode, by @put, piece by piece
+ */
+void config_print_default(enum config_mode mode, void (*put)(const char *text, void *context),
+			  void *context);
 
 #endif

@@ -61,7 +61,8 @@ static void put_option(const struct out *o, const struct config_option *option)
 	o->put(line, o->context);
 }
 
-void config_print_default(void (*to)(const char *text, void *context), void *context)
+void config_print_default(enum config_mode mode, void (*to)(const char *text, void *context),
+			  void *context)
 {
 	struct out o = { to, context };
 
@@ -74,7 +75,9 @@ void config_print_default(void (*to)(const char *text, void *context), void *con
 		put_wrapped(&o, "", s->help);
 		put(&o, s->name, ":", "\n");
 		for (unsigned i = 0; i < CONFIG_N_OPTIONS; i++)
-			if (strcmp(config_options[i].section, s->name) == 0)
+			if (strcmp(config_options[i].section, s->name) == 0 &&
+			    (mode != CONFIG_MODE_USER ||
+			     !(config_options[i].flags & CONFIG_SYSTEM_ONLY)))
 				put_option(&o, &config_options[i]);
 		if (strcmp(s->name, "gpu_defaults") != 0)
 			continue;

@@ -373,73 +373,48 @@ void settings_reload_asked(struct daemon *d, struct peer *peer, const struct wir
 
 /* ---- looking ---- */
 
-static void fill_origin(const struct config *c, struct config_origin o, struct wire_config_item *m)
-{
-	m->source = (uint32_t)o.source;
-	m->line = o.line;
-	(void)str_copy(m->file, sizeof(m->file), o.source == CONFIG_FROM_FILE ? c->file : "");
-}
+struct listing {
+	struct daemon *daemon;
+	struct peer *peer;
+	uint32_t request_id;
+	uint64_t n;
+};
 
-static void fill_option(const struct daemon *d, unsigned id, struct wire_config_item *m)
+static void list_one(const struct config_row *row, void *context)
 {
-	const struct config_option *o = &config_options[id];
+	struct listing *l = context;
+	const struct daemon *d = l->daemon;
+	struct wire_config_item m = { .source = (uint32_t)row->origin.source,
+				      .line = row->origin.line };
 	char next[CONFIG_TEXT_MAX];
 
-	(void)str_print(m->key, sizeof(m->key), "%s.%s", o->section, o->name);
-	config_text(d->config, id, m->value);
-	config_text(d->config_next, id, next);
-	fill_origin(d->config, d->config->origin[id], m);
-	(void)str_copy(m->usual, sizeof(m->usual), o->text);
-	if (o->flags & CONFIG_RESTART)
-		m->flags |= WIRE_CONFIG_RESTART;
-	if (strcmp(m->value, next) != 0)
-		(void)str_print(m->note, sizeof(m->note), "from the next start on: %.400s",
-				*next ? next : "(usual)");
-	/* where they really are */
-	if (id == CONFIG_daemon_socket && !m->value[0])
-		(void)str_copy(m->value, sizeof(m->value), d->instance.socket);
-	if (id == CONFIG_daemon_state && !m->value[0])
-		(void)str_copy(m->value, sizeof(m->value), d->instance.state_dir);
-}
-
-static unsigned list_entry_options(struct daemon *d, struct peer *peer, uint32_t request_id,
-				   const struct config_gpu_entry *e)
-{
-	char usual[CONFIG_TEXT_MAX];
-	unsigned n = 0;
-
-	for (unsigned id = 0; id < CONFIG_N_GPU_OPTIONS; id++) {
-		struct wire_config_item m = { 0 };
-
-		if (!(e->set & 1u << id))
-			continue;
-		(void)str_print(m.key, sizeof(m.key), "gpus[%s].%s", e->name,
-				config_options[id].name);
-		config_gpu_text(&e->values, id, m.value);
-		config_gpu_text(&d->config->gpu, id, usual);
-		(void)str_copy(m.usual, sizeof(m.usual), usual);
-		fill_origin(d->config, (struct config_origin){ CONFIG_FROM_FILE, e->lines[id] },
-			    &m);
-		peer_send(peer, WIRE_CONFIG_ITEM, request_id, &m);
-		n++;
+	(void)str_copy(m.key, sizeof(m.key), row->key);
+	(void)str_copy(m.value, sizeof(m.value), row->value);
+	(void)str_copy(m.usual, sizeof(m.usual), row->usual);
+	if (row->origin.source == CONFIG_FROM_FILE)
+		(void)str_copy(m.file, sizeof(m.file), d->config->file);
+	if (row->flags & CONFIG_RESTART) {
+		m.flags |= WIRE_CONFIG_RESTART;
+		config_text(d->config_next, (enum config_id)row->id, next);
+		if (strcmp(m.value, next) != 0)
+			(void)str_print(m.note, sizeof(m.note), "from the next start on: %.400s",
+					*next ? next : "(usual)");
 	}
-	return n;
+	/* where they really are */
+	if (row->id == CONFIG_daemon_socket && !m.value[0])
+		(void)str_copy(m.value, sizeof(m.value), d->instance.socket);
+	if (row->id == CONFIG_daemon_state && !m.value[0])
+		(void)str_copy(m.value, sizeof(m.value), d->instance.state_dir);
+	peer_send(l->peer, WIRE_CONFIG_ITEM, l->request_id, &m);
+	l->n++;
 }
 
 void settings_list(struct daemon *d, struct peer *peer, const struct wire_message *msg)
 {
+	struct listing l = { d, peer, msg->request_id, 0 };
 	struct wire_end end = { 0 };
 
-	for (unsigned id = 0; id < CONFIG_N_OPTIONS; id++, end.count++) {
-		struct wire_config_item m = { 0 };
-
-		fill_option(d, id, &m);
-		peer_send(peer, WIRE_CONFIG_ITEM, msg->request_id, &m);
-		if (id != CONFIG_N_GPU_OPTIONS - 1)
-			continue;
-		for (unsigned i = 0; i < d->config->n_gpus; i++)
-			end.count +=
-				list_entry_options(d, peer, msg->request_id, &d->config->gpus[i]);
-	}
+	config_each(d->config, list_one, &l);
+	end.count = l.n;
 	peer_send(peer, WIRE_END, msg->request_id, &end);
 }

@@ -395,7 +395,10 @@ static void test_default_file(void **state)
 	struct config d;
 
 	(void)state;
-	config_print_default(collect, text);
+	config_print_default(CONFIG_MODE_USER, collect, text);
+	assert_int_equal(read_as(text, CONFIG_MODE_USER), 0);
+	text[0] = '\0';
+	config_print_default(CONFIG_MODE_SYSTEM, collect, text);
 	assert_int_equal(read_as(text, CONFIG_MODE_SYSTEM), 0);
 	config_defaults(&d);
 	for (unsigned i = 0; i < CONFIG_N_OPTIONS; i++) {
