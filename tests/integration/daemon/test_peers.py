@@ -490,7 +490,7 @@ class FourGpus(World):
         self.assertEqual((answer, body["n_gpus"]), ("ADMITTED", 2))
         child = self.child_of(keeper)
         lease = child.attach()[1]
-        self.assertEqual(lease["gpus"][:16] + lease["gpus"][56:72], body["gpus"][:32])
+        self.assertEqual(lease["gpus"][:16] + lease["gpus"][64:80], body["gpus"][:32])
         self.assertEqual(child.need(MIB, slot=1)[1]["result"], OK)
         self.assertEqual(child.need(MIB, slot=2)[1]["result"], 4)
 

@@ -29,7 +29,7 @@ LAYOUTS = [
     message("ERROR", 2, "II512s", "code version text"),
     message("END", 3, "Q", "count"),
     message("ATTACH", 10, "IIII", "role flags stream _"),
-    message("ATTACHED", 11, "QIIIIQ1024s64s896s",
+    message("ATTACHED", 11, "QIIIIQ1024s64s1024s",
             "job_id n_gpus fail_policy fresh_page _ grace_ns driver_dir job_name gpus"),
     message("NEED", 12, "IIQII", "slot kind bytes flags _"),
     message("GRANT", 13, "IIQQQQQ512s",
@@ -46,9 +46,9 @@ LAYOUTS = [
             "when_full_wait n_gpus when_full_ns admit_wait_ns compute_min compute_max flags _ "
             "name gpu command"),
     message("WAITING", 31, "QIIQQ512s", "job_id position _ needed_bytes free_bytes text"),
-    message("ADMITTED", 32, "QIIQQIIQ64s256s",
+    message("ADMITTED", 32, "QIIQQIIQII64s256s",
             "job_id n_gpus system_gpus request_bytes limit_bytes has_limit nested kill_grace_ns "
-            "name gpus"),
+            "mig_gpus _ name gpus"),
     message("STARTED", 33, "iI", "pid _"),
     message("KEEP", 34, "Q", "process"),
     message("DROP", 35, "Q", "process"),
@@ -62,17 +62,21 @@ LAYOUTS = [
             "vram_request_bytes vram_limit_bytes drift_bytes waiting_bytes waiting_ns "
             "compute_min compute_max compute_got _ name command reason"),
     message("STATUS", 52, "II", "flags _"),
-    message("STATUS_ITEM", 53, "16sIIQQQQQQQQQQIIIIQII512s16s64s",
+    message("STATUS_ITEM", 53, "16sIIQQQQQQQQQQIIIIQIIII512s16s64s",
             "gpu gpu_index flags vram_total_bytes vram_used_bytes vram_allocatable_bytes "
             "vram_requested_bytes vram_limits_bytes vram_unmanaged_bytes vram_held_bytes "
             "vram_drift_bytes vram_grantable_bytes vram_burst_bytes utilization_pct "
-            "temperature_c power_mw waiting sample_age_ns n_jobs _ jobs pci_bus_id model"),
+            "temperature_c power_mw waiting sample_age_ns n_jobs mig_index gi ci jobs pci_bus_id model"),
     message("SET", 54, "Q32s128s", "job_id key value"),
     message("CANCEL", 55, "QII", "job_id signal _"),
     message("DAEMON", 56, "II", "flags _"),
     message("DAEMON_INFO", 57, "iIIIIIIIQ32s80s1024s1024s1024s512s512sII512s",
             "pid uid system simulated n_gpus n_jobs n_clients nvml_ok uptime_ns version "
             "driver_version driver_dir state_dir socket trouble claim has_cgroups _ cgroups"),
+    message("ADOPT", 58, AMOUNT + AMOUNT + "Ii64s",
+            "request request_permille _ limit limit_permille _ job_class pid name"),
+    message("ADOPTED", 59, "QQIIII64s256s256s",
+            "job_id held_bytes n_processes n_gpus mig_gpus _ name command gpus"),
     message("CONFIG", 70, "II", "flags _"),
     message("CONFIG_ITEM", 71, "128s2304s64s1024s512sIIII",
             "key value usual file note line source flags _"),
