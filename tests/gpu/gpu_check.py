@@ -210,6 +210,24 @@ def hidden(allot):
     return faults
 
 
+def same_answers(build, work, allot):
+    """the call sequences for two cards, bare and in a job of both: every line alike; faults in words.
+    The bare transcripts are left in ALLOT_KEEP_TRANSCRIPTS, if that is set: they are a recording."""
+    conform, folders = str(build / 'tests/conformance/conform'), [work / 'bare', work / 'job']
+    faults = []
+    for folder, before in zip(folders, ([], [str(allot), 'run', *PAIR, '--'])):
+        done = run([*before, conform, '--pair', '--out', str(folder)])
+        if done[0] != 0:
+            faults.append(f'conform ended with {done[0]}: {(done[1] + done[2])[-300:]}')
+    if not faults:
+        diff = run([sys.executable, str(HERE.parent / 'conformance/compare.py'), '--lines', str(folders[0]), str(folders[1])])
+        faults = diff[1].splitlines()[:40]
+    keep = os.environ.get('ALLOT_KEEP_TRANSCRIPTS')
+    if keep and folders[0].exists():
+        shutil.copytree(folders[0], pathlib.Path(keep) / 'pair', dirs_exist_ok=True)
+    return faults
+
+
 def integration(build, names=(('test_limit.py', []), ('test_hooks.py', ['Hooks.']))):
     """the integration tests that do not care which card they run on; (passed, failed, words)"""
     env = {**os.environ, 'ALLOT_REAL_GPU': '1', 'ALLOT_BUILD': str(build)}
@@ -266,9 +284,9 @@ def main():
     passed, failed = passed + ok, failed + (not ok)
     rows.append(f'{"nvidia-smi":22} {"ok" if ok else "FAIL":5} {smi[1].strip()} {smi[2].strip()[-200:]}')
     if has_pair and (not wanted or 'multi' in wanted):
-        faults = hidden(allot)
-        passed, failed = passed + (not faults), failed + bool(faults)
-        rows += [f'{"pair-hidden":22} {"ok" if not faults else "FAIL"}', *('    ' + f for f in faults)]
+        for name, faults in (('pair-hidden', hidden(allot)), ('pair-conform', same_answers(build, work, allot))):
+            passed, failed = passed + (not faults), failed + bool(faults)
+            rows += [f'{name:22} {"ok" if not faults else "FAIL"}', *('    ' + f for f in faults)]
     time.sleep(1.5)
     status = subprocess.run([allot, 'status'], capture_output=True, text=True, check=False).stdout
     daemon.terminate()
@@ -285,7 +303,7 @@ def main():
         passed, failed = passed + good, failed + bad
         rows += said
     elif not has_pair:
-        rows.append(f'{"multi":22} skip  needs two GPUs, this machine has one: pair-torch, pair-nccl, pair-hidden, test_gpus.py')
+        rows.append(f'{"multi":22} skip  needs two GPUs, this machine has one: pair-torch, pair-nccl, pair-hidden, pair-conform, test_gpus.py')
     time.sleep(1)
     after = nvml.used()
     ok = abs(after - before) < 64 * MIB
