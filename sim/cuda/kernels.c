@@ -28,14 +28,15 @@ static uint32_t u32_at(const unsigned char *params, uint32_t offset)
 
 /* the array of @n elements behind a parameter; NULL with *ret_fault set when a kernel would fault
  */
-static void *array_at(uint64_t ptr, uint64_t n, size_t size, bool is_write, CUresult *ret_fault)
+static void *array_at(CUcontext ctx, uint64_t ptr, uint64_t n, size_t size, bool is_write,
+		      CUresult *ret_fault)
 {
 	uint64_t bytes;
 
 	if (!n)
 		return NULL;
 	if (!size_mul(n, size, &bytes) || ptr % size ||
-	    sim_ptr_check(ptr, bytes, is_write) != CUDA_SUCCESS) {
+	    sim_ptr_reach(ctx, ptr, bytes, is_write) != CUDA_SUCCESS) {
 		*ret_fault =
 			ptr % size ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 		return NULL;
@@ -43,11 +44,11 @@ static void *array_at(uint64_t ptr, uint64_t n, size_t size, bool is_write, CUre
 	return (void *)(uintptr_t)ptr;
 }
 
-static CUresult fill_u32(const unsigned char *params)
+static CUresult fill_u32(CUcontext ctx, const unsigned char *params)
 {
 	CUresult fault = CUDA_SUCCESS;
 	uint64_t n = u64_at(params, 16);
-	uint32_t *ptr = array_at(u64_at(params, 0), n, sizeof(*ptr), true, &fault);
+	uint32_t *ptr = array_at(ctx, u64_at(params, 0), n, sizeof(*ptr), true, &fault);
 	uint32_t value = u32_at(params, 8);
 
 	for (uint64_t i = 0; ptr && i < n; i++)
@@ -55,11 +56,11 @@ static CUresult fill_u32(const unsigned char *params)
 	return fault;
 }
 
-static CUresult add_u32(const unsigned char *params)
+static CUresult add_u32(CUcontext ctx, const unsigned char *params)
 {
 	CUresult fault = CUDA_SUCCESS;
 	uint64_t n = u64_at(params, 16);
-	uint32_t *ptr = array_at(u64_at(params, 0), n, sizeof(*ptr), true, &fault);
+	uint32_t *ptr = array_at(ctx, u64_at(params, 0), n, sizeof(*ptr), true, &fault);
 	uint32_t addend = u32_at(params, 8);
 
 	for (uint64_t i = 0; ptr && i < n; i++)
@@ -67,12 +68,12 @@ static CUresult add_u32(const unsigned char *params)
 	return fault;
 }
 
-static CUresult saxpy_f32(const unsigned char *params)
+static CUresult saxpy_f32(CUcontext ctx, const unsigned char *params)
 {
 	CUresult fault = CUDA_SUCCESS;
 	uint64_t n = u64_at(params, 24);
-	float *y = array_at(u64_at(params, 0), n, sizeof(*y), true, &fault);
-	const float *x = array_at(u64_at(params, 8), n, sizeof(*x), false, &fault);
+	float *y = array_at(ctx, u64_at(params, 0), n, sizeof(*y), true, &fault);
+	const float *x = array_at(ctx, u64_at(params, 8), n, sizeof(*x), false, &fault);
 	float a;
 
 	memcpy(&a, params + 16, sizeof(a));
@@ -81,12 +82,12 @@ static CUresult saxpy_f32(const unsigned char *params)
 	return fault;
 }
 
-static CUresult sum_u64(const unsigned char *params)
+static CUresult sum_u64(CUcontext ctx, const unsigned char *params)
 {
 	CUresult fault = CUDA_SUCCESS;
 	uint64_t n = u64_at(params, 8);
-	const uint64_t *in = array_at(u64_at(params, 0), n, sizeof(*in), false, &fault);
-	uint64_t *out = array_at(u64_at(params, 16), 1, sizeof(*out), true, &fault);
+	const uint64_t *in = array_at(ctx, u64_at(params, 0), n, sizeof(*in), false, &fault);
+	uint64_t *out = array_at(ctx, u64_at(params, 16), 1, sizeof(*out), true, &fault);
 	uint64_t sum = 0;
 
 	if (fault != CUDA_SUCCESS)
@@ -97,8 +98,9 @@ static CUresult sum_u64(const unsigned char *params)
 	return CUDA_SUCCESS;
 }
 
-static CUresult no_effect(const unsigned char *params)
+static CUresult no_effect(CUcontext ctx, const unsigned char *params)
 {
+	(void)ctx;
 	(void)params;
 	return CUDA_SUCCESS;
 }

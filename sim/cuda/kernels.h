@@ -20,7 +20,7 @@ struct kernel_effect {
 	unsigned param_count;
 	uint32_t param_bytes[KERNEL_PARAMS_MAX]; /* size of each, in order, naturally aligned */
 	/* @params: packed; ILLEGAL_ADDRESS when the kernel would fault, else SUCCESS */
-	CUresult (*run)(const unsigned char *params);
+	CUresult (*run)(CUcontext ctx, const unsigned char *params);
 	/* what it takes on an idle device, without the launch */
 	uint64_t (*duration_ns)(const unsigned char *params, const struct kernel_shape *shape,
 				const struct sim_device_info *info);

@@ -59,7 +59,8 @@ struct sim_ptr {
 	size_t rest_bytes; /* from here to the end of the range that can be used in one go */
 	CUdeviceptr base;  /* of that range */
 	size_t bytes;
-	bool is_readable, is_writable; /* VMM: what cuMemSetAccess granted */
+	bool is_readable, is_writable; /* VMM: what cuMemSetAccess granted to anybody */
+	uint64_t readers, writers;     /* VMM: … to whom; bit n: device n */
 	unsigned handle_types;         /* VMM: what it can be exported as */
 };
 
@@ -72,6 +73,12 @@ bool sim_ptr_find(CUdeviceptr ptr, struct sim_ptr *ret);
  * accessible. VMM ranges may span several mappings.
  */
 CUresult sim_ptr_check(CUdeviceptr ptr, size_t bytes, bool is_write);
+
+/**
+ * sim_ptr_reach - the same for a kernel of @ctx, which reaches the memory of other devices only
+ * where access was given: by cuCtxEnablePeerAccess, to the pool, to the mapping
+ */
+CUresult sim_ptr_reach(CUcontext ctx, CUdeviceptr ptr, size_t bytes, bool is_write);
 
 /**
  * sim_managed_touch - the GPU touches @bytes at @offset of managed memory: they come to the card

@@ -135,7 +135,7 @@ static uint64_t run_kernel(CUcontext ctx, const struct op_kernel *kernel, uint64
 	struct kernel_shape shape;
 
 	if (effect && kernel->param_bytes >= kernel_effect_bytes(effect)) {
-		CUresult fault = effect->run(kernel->params);
+		CUresult fault = effect->run(ctx, kernel->params);
 
 		if (fault != CUDA_SUCCESS)
 			sim_ctx_fail(ctx, fault);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sim/cuda/ipc.h"
+#include "sim/cuda/pool.h"
 #include "sim/cuda/ranges.h"
 #include "sim/cuda/va.h"
 
@@ -60,6 +61,48 @@ CUresult sim_ptr_check(CUdeviceptr ptr, size_t bytes, bool is_write)
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
+}
+
+/* does a kernel of @ctx reach what is @at? */
+static bool is_in_reach(CUcontext ctx, const struct sim_ptr *at, bool is_write)
+{
+	uint64_t mine = (uint64_t)1 << ctx->device->ordinal;
+
+	switch (at->alloc->kind) {
+	case SIM_ALLOC_RESERVED:
+		return (is_write ? at->writers : at->readers) & mine;
+	case SIM_ALLOC_POOL:
+		return at->device == ctx->device || !at->device ||
+		       (is_write ? at->alloc->pool->writers : at->alloc->pool->readers) & mine;
+	case SIM_ALLOC_DEVICE:
+	case SIM_ALLOC_MODULE:
+		return at->device == ctx->device || ctx->peers >> at->device->ordinal & 1;
+	case SIM_ALLOC_MANAGED:
+	case SIM_ALLOC_HOST:
+	case SIM_ALLOC_REGISTERED:
+	case SIM_ALLOC_IPC:
+	case SIM_ALLOC_GRAPH:
+	case SIM_ALLOC_ARRAY:
+		break;
+	}
+	return true;
+}
+
+CUresult sim_ptr_reach(CUcontext ctx, CUdeviceptr ptr, size_t bytes, bool is_write)
+{
+	CUresult result = sim_ptr_check(ptr, bytes, is_write);
+	struct sim_ptr found;
+
+	while (!result && bytes) {
+		size_t part;
+
+		if (!sim_ptr_find(ptr, &found) || !is_in_reach(ctx, &found, is_write))
+			return CUDA_ERROR_INVALID_VALUE;
+		part = size_min(bytes, found.rest_bytes);
+		ptr += part;
+		bytes -= part;
+	}
+	return result;
 }
 
 void sim_range_end(struct sim_alloc *alloc)

@@ -55,6 +55,8 @@ bool sim_vmm_find(CUdeviceptr ptr, struct sim_ptr *ret)
 		.bytes = m->range.bytes,
 		.is_readable = m->readers || m->host_reads,
 		.is_writable = m->writers || m->host_writes,
+		.readers = m->readers,
+		.writers = m->writers,
 		.handle_types = m->handle->prop.requestedHandleTypes,
 	};
 	return true;
