@@ -482,8 +482,8 @@ static int run(int argc, char **argv)
 		return opts_exit(r, EXIT_REFUSED);
 	if (asked.m.gpu[0] && !asked.gpus) /* all that are named; --gpus N takes N of them */
 		asked.m.n_gpus = words_in(asked.m.gpu);
-	if (run_request_env(&asked.m, asked.vram, asked.class, &err) < 0 ||
-	    run_request_visible(&asked.m, asked.gpus, &err) < 0) {
+	if (run_request_visible(&asked.m, asked.gpus, &err) < 0 ||
+	    run_request_env(&asked.m, asked.vram, asked.class, &err) < 0) {
 		complain("run", "%s", err.text);
 		return EXIT_REFUSED;
 	}

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "cli/run_foreign.h"
 
 #define WHEN_FULL_DEFAULT_NS (60 * NS_PER_S)
 
@@ -94,24 +95,9 @@ int run_request_wait(struct wire_run *m, const char *value, struct err *err)
 	return parse_duration(value, &m->admit_wait_ns, err);
 }
 
-/* HAMi's and KAI's form: "8g", "8192m", a bare number is MiB */
-static int foreign_limit(struct wire_run *m, const char *value, struct err *err)
-{
-	size_t len = strlen(value);
-	char sized[64];
-	int r;
-
-	if (len == 0 || len > 32 || strspn(value, "0123456789") != len)
-		return run_request_vram(m, value, err);
-	(void)str_print(sized, sizeof(sized), "%sM", value);
-	r = run_request_vram(m, sized, NULL);
-	return r < 0 ? err_set(err, r, "'%s' is no number of MiB above 0", value) : 0;
-}
-
 int run_request_env(struct wire_run *m, bool has_vram, bool has_class, struct err *err)
 {
 	const char *vram = has_vram ? NULL : secure_getenv("ALLOT_VRAM");
-	const char *foreign = has_vram ? NULL : secure_getenv("CUDA_DEVICE_MEMORY_LIMIT");
 	const char *class = has_class ? NULL : secure_getenv("ALLOT_CLASS");
 	const char *compute = secure_getenv("ALLOT_COMPUTE");
 	int r;
@@ -120,10 +106,10 @@ int run_request_env(struct wire_run *m, bool has_vram, bool has_class, struct er
 		r = run_request_vram(m, vram, err);
 		if (r < 0)
 			return err_prefix(err, r, "ALLOT_VRAM");
-	} else if (foreign && *foreign) {
-		r = foreign_limit(m, foreign, err);
+	} else if (!has_vram) {
+		r = run_foreign_vram(m, err);
 		if (r < 0)
-			return err_prefix(err, r, "CUDA_DEVICE_MEMORY_LIMIT");
+			return r;
 	}
 	if (class && *class) {
 		r = run_request_class(m, class, err);

@@ -4,9 +4,9 @@
 
 /*
  * What `allot run` asks for: built from the options, then from the environment's defaults
- * (ALLOT_VRAM, ALLOT_CLASS, CUDA_DEVICE_MEMORY_LIMIT, CUDA_VISIBLE_DEVICES) for what they left
- * out.  Whatever cannot be
- * read is an error, never a default.
+ * (ALLOT_VRAM, ALLOT_CLASS, those of cli/run_foreign, CUDA_VISIBLE_DEVICES) for what they left out;
+ * what nobody says is marked (WIRE_RUN_USUAL_…), and allotd's configuration decides.  Whatever
+ * cannot be read is an error, never a default.
  */
 
 #include <stdbool.h>
@@ -19,6 +19,7 @@ void run_request_init(struct wire_run *m);
 
 /**
  * run_request_env - the environment's defaults for what no option has said
+ * @m:                    its GPUs are known (run_request_visible goes first)
  * @has_vram, @has_class: options that were given; their variables are not even read then
  * Returns 0, or -errno with the variable named in @err.
  */

@@ -12,7 +12,7 @@ import unittest
 
 import tap
 import world
-from world import ALLOT, GIB, alive, until
+from world import ALLOT, GIB, MIB, alive, until
 
 
 class Words(world.World):
@@ -40,13 +40,27 @@ class Words(world.World):
         self.assertEqual((r.returncode, r.stdout), (0, f'{2 * GIB}\n'), r.stderr)
 
     def test_the_foreign_limit(self):
-        for word, limit in (('8g', 8 * GIB), ('8192', 8 * GIB), ('8192m', 8 * GIB)):
+        for word, limit in (('8g', 8 * GIB), (str(8 * GIB), 8 * GIB), ('8192m', 8 * GIB), ('3000M', 3000 * MIB)):
             r = self.run_job('--', 'sh', '-c', 'echo $ALLOT_VRAM_LIMIT', CUDA_DEVICE_MEMORY_LIMIT=word)
             self.assertEqual(r.stdout, f'{limit}\n', word)
-        for word in ('0', '-1', 'lots', '8q', '12345678901234567890123'):
+        for word in ('0', '0m', '-1', 'lots', '8q', '8192', '12345678901234567890123'):
             said = self.refused(CUDA_DEVICE_MEMORY_LIMIT=word)
             self.assertIn(f"CUDA_DEVICE_MEMORY_LIMIT: ", said)
             self.assertIn(f"'{word}'", said)
+
+    def limit_of(self, *args, **variables):
+        return self.run_job(*args, '--', 'sh', '-c', 'echo $ALLOT_VRAM_LIMIT', **variables)
+
+    def test_the_foreign_limit_of_one_gpu(self):
+        name = 'CUDA_DEVICE_MEMORY_LIMIT'
+        self.assertEqual(self.limit_of(**{name + '_0': '3000m'}).stdout, f'{3000 * MIB}\n')
+        self.assertEqual(self.limit_of(**{name: '8g', name + '_0': '1g'}).stdout, f'{GIB}\n')
+        self.assertEqual(self.limit_of(**{name: '8g', name + '_1': '1g'}).stdout, f'{8 * GIB}\n')
+        self.assertEqual(self.limit_of('--vram', '2G', **{name + '_0': 'lots'}).stdout, f'{2 * GIB}\n')
+        for index in (0, 5):  # what is beside the job's GPUs must be readable, too
+            said = self.refused(**{name: '8g', f'{name}_{index}': 'lots'})
+            self.assertIn(f"{name}_{index}: ", said)
+            self.assertIn("'lots'", said)
 
     def test_a_share_of_time_is_not_promised_silently(self):
         self.assertIn("ALLOT_COMPUTE: '50'", self.refused(ALLOT_COMPUTE='50'))
