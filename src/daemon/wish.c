@@ -19,7 +19,15 @@ static bool is_around(const struct job *around, const struct gpu *gpu)
 	return !around;
 }
 
-/* the GPUs to choose from, by their index; their number */
+static bool is_before(const struct sampler_gpu *a, const struct sampler_gpu *b)
+{
+	return a->index != b->index ? a->index < b->index : a->mig_index < b->mig_index;
+}
+
+/*
+ * The GPUs to choose from, by their index; how many.  Of a card in MIG mode its instances, as CUDA
+ * does it.
+ */
 static unsigned candidates(const struct gpus *g, const struct job *around,
 			   unsigned numbers[LEDGER_MAX_GPUS])
 {
@@ -28,9 +36,10 @@ static unsigned candidates(const struct gpus *g, const struct job *around,
 	for (unsigned i = 0; i < gpus_count(g); i++) {
 		unsigned at = n;
 
-		if (!is_around(around, gpus_at(g, i)))
+		if (!is_around(around, gpus_at(g, i)) ||
+		    (gpus_at(g, i)->last.known & SAMPLER_MIG_MODE) || gpus_at(g, i)->is_lost)
 			continue;
-		for (; at && gpus_at(g, numbers[at - 1])->last.index > gpus_at(g, i)->last.index;
+		for (; at && is_before(&gpus_at(g, i)->last, &gpus_at(g, numbers[at - 1])->last);
 		     at--)
 			numbers[at] = numbers[at - 1];
 		numbers[at] = i;
@@ -46,9 +55,12 @@ int wish_parse(const struct gpus *g, const struct job *around, const char *list,
 	unsigned numbers[LEDGER_MAX_GPUS], picked[LEDGER_MAX_GPUS + 1];
 	unsigned n = candidates(g, around, numbers);
 
-	for (unsigned i = 0; i < n; i++)
-		memcpy(devices[i].uuid, gpus_at(g, numbers[i])->last.uuid.bytes,
-		       sizeof(devices[i].uuid));
+	for (unsigned i = 0; i < n; i++) {
+		const struct gpu *gpu = gpus_at(g, numbers[i]);
+
+		memcpy(devices[i].uuid, gpu->last.uuid.bytes, sizeof(devices[i].uuid));
+		devices[i].is_mig = gpus_is_instance(gpu);
+	}
 	n = visible_pick(list, devices, n, picked);
 	if (n == 0)
 		return err_set(err, -EINVAL,

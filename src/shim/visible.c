@@ -51,6 +51,12 @@ static const char *keep(const char *list)
 	return mine->list;
 }
 
+/* does @a come before @b by PCI address, and as an instance of its card? */
+static bool is_before(const struct wire_lease_gpu *a, const struct wire_lease_gpu *b)
+{
+	return a->index != b->index ? a->index < b->index : a->mig_index < b->mig_index;
+}
+
 /* the lease's slots in the order that an index counts */
 static void order_slots(const struct wire_attached *lease, unsigned slots[WIRE_MAX_GPUS])
 {
@@ -60,7 +66,7 @@ static void order_slots(const struct wire_attached *lease, unsigned slots[WIRE_M
 	for (unsigned i = 0; i < lease->n_gpus; i++) {
 		unsigned at = i;
 
-		for (; by_pci && at && lease->gpus[slots[at - 1]].index > lease->gpus[i].index;
+		for (; by_pci && at && is_before(&lease->gpus[i], &lease->gpus[slots[at - 1]]);
 		     at--)
 			slots[at] = slots[at - 1];
 		slots[at] = i;
