@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "config/config.h"
 #include "daemon/change.h"
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
@@ -53,6 +54,10 @@ static void clean_up(void)
 
 static void begin(void)
 {
+	static struct config config;
+
+	config_defaults(&config);
+	d.config = d.config_next = &config;
 	(void)str_copy(dir, sizeof(dir), "/tmp/allot-fuzz-set.XXXXXX");
 	d.ledger = ledger_new(&ops);
 	if (!mkdtemp(dir) || !d.ledger || store_open(dir, "fuzz", &store, NULL) < 0 ||
