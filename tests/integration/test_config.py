@@ -3,6 +3,7 @@
 """allot config, and what allotd's configuration and the environment give to `allot run`"""
 import json
 import os
+import re
 import signal
 import subprocess
 import unittest
@@ -94,6 +95,23 @@ class Files(world.World):
         self.assertEqual(r.returncode, 0)
         self.assertIn('no allotd runs', r.stderr)
         self.assertRegex(r.stdout, 'jobs.class +normal +default')
+
+    def test_the_man_page_is_the_table(self):
+        """every option stands in allot.yaml(5), in its section, with its default, and no other does"""
+        page = (world.ROOT / 'docs/man/allot.yaml.5.scd').read_text()
+        said, section = {}, None
+        for block in page.partition('# OPTIONS')[2].partition('# FILES')[0].split('\n\n'):
+            if block.strip().startswith('## '):
+                section = block.strip()[3:]
+            name = re.match(r'\s*\*(\w+):\* ', block)
+            if name:
+                default = re.search(r'Default: (\S+)$', block.strip())
+                said[f'{section}.{name[1]}'] = default and default[1]
+        items = json.loads(self.cli('config', 'show', self.write(''), '-o', 'json').stdout)['items']
+        self.assertEqual(set(said), {i['key'] for i in items})
+        for item in items:
+            if item['default'] is not None or item['value'] is not None:
+                self.assertEqual(said[item['key']], item['default'] or item['value'], item['key'])
 
     def test_words(self):
         r = self.cli('config', 'chek')
