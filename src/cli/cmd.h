@@ -28,6 +28,7 @@ struct cmd {
 	const char *summary; /* one line */
 	const char *text;    /* the rest of the help; may be NULL */
 	const struct opt *opts;
+	bool has_command; /* its words are a command: options stand before the first of them */
 	int (*run)(int argc, char **argv); /* argv[0] is the verb; returns the exit status */
 };
 

@@ -18,6 +18,7 @@
 #include "base/paths.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "cli/detach.h"
 #include "cli/parts.h"
 #include "cli/program.h"
 #include "cli/run_request.h"
@@ -47,6 +48,8 @@ enum {
 	OPT_IMMEDIATE,
 	OPT_WAIT_TIMEOUT,
 	OPT_FAIL_POLICY,
+	OPT_DETACH,
+	OPT_LOG_MAX,
 };
 
 static const struct opt opts[] = {
@@ -64,6 +67,9 @@ static const struct opt opts[] = {
 	  "closed or open: CUDA calls once allotd is gone for good "
 	  "(closed)",
 	  OPT_FAIL_POLICY },
+	{ 'd', "detach", NULL, "in the background: print the job's id and return", OPT_DETACH },
+	{ 0, "log-max", "SIZE", "with -d: keep the newest output, so much of it (64M)",
+	  OPT_LOG_MAX },
 	OPT_COMMON,
 };
 
@@ -74,7 +80,8 @@ struct paths {
 /* what the options say; the environment fills in what they left out */
 struct asked {
 	struct wire_run m;
-	bool vram, class, gpus;
+	bool vram, class, gpus, detach;
+	uint64_t log_max_bytes; /* 0: not said */
 };
 
 static int on_option(int id, const char *value, void *arg, struct err *err)
@@ -113,6 +120,11 @@ static int on_option(int id, const char *value, void *arg, struct err *err)
 		return r;
 	case OPT_IMMEDIATE:
 		return run_request_wait(m, "0s", err);
+	case OPT_DETACH:
+		given->detach = true;
+		return 0;
+	case OPT_LOG_MAX:
+		return parse_size(value, &given->log_max_bytes, err);
 	case OPT_WAIT_TIMEOUT:
 		return run_request_wait(m, value, err);
 	default:
@@ -241,6 +253,8 @@ static void say_waiting(const struct wire_waiting *w, uint64_t since_ns, char *l
 /* one `allot run` on its way to a place, over as many connections as that takes */
 struct waiter {
 	const struct wire_run *request;
+	struct detach *detach;
+	uint64_t job_id; /* once it is known */
 	uint64_t since_ns;
 	uint64_t lost_ns; /* allotd was lost then and has not told a reason to wait since; 0: never
 			   */
@@ -252,6 +266,7 @@ struct waiter {
 static int await_admission(struct waiter *w, struct client *c, struct wire_admitted *ret)
 {
 	struct wire_run m = *w->request;
+	bool is_wanted = true;
 	bool is_told = false, is_odd = false;
 	struct err err = { 0 };
 	int r;
@@ -262,8 +277,9 @@ static int await_admission(struct waiter *w, struct client *c, struct wire_admit
 		m.admit_wait_ns = clock_now_ns() - w->since_ns;
 	else if (m.admit_wait_ns != UINT64_MAX)
 		m.admit_wait_ns = size_sat_sub(m.admit_wait_ns, clock_now_ns() - w->since_ns);
+	m.job_id = w->job_id;
 	r = client_ask(c, WIRE_RUN, &m, &err);
-	while (r >= 0) {
+	while (r >= 0 && is_wanted) {
 		/* a daemon that only comes up again may take its time, not longer */
 		r = client_answer(c,
 				  is_told  ? STILL_WAITING_NS
@@ -282,17 +298,23 @@ static int await_admission(struct waiter *w, struct client *c, struct wire_admit
 				 fmt_duration(&b, clock_now_ns() - w->since_ns));
 			r = 0;
 		} else if (r == WIRE_WAITING) {
-			say_waiting(c->in.msg.payload, w->since_ns, w->last, sizeof(w->last));
+			const struct wire_waiting *told = c->in.msg.payload;
+
+			say_waiting(told, w->since_ns, w->last, sizeof(w->last));
+			w->job_id = told->job_id;
+			is_wanted = detach_tell(w->detach, told->job_id);
 			is_told = w->has_waited = true;
 			w->lost_ns = 0;
 		} else if (r == WIRE_ADMITTED) {
 			*ret = *(const struct wire_admitted *)c->in.msg.payload;
-			return 0;
+			return detach_tell(w->detach, ret->job_id) ? 0 : EXIT_REFUSED;
 		} else if (r >= 0) {
 			r = err_set(&err, -EBADMSG, "allotd answered with an unexpected %s",
 				    wire_name((unsigned)r));
 		}
 	}
+	if (!is_wanted)
+		return EXIT_REFUSED;
 	if (r == -ECONNRESET || r == -EPIPE)
 		return -ECONNRESET;
 	complain("run", "%s", err.text);
@@ -315,10 +337,10 @@ static bool may_ask_again(struct waiter *w)
 	return true;
 }
 
-static int get_lease(const struct common *common, const struct wire_run *m,
+static int get_lease(const struct common *common, const struct wire_run *m, struct detach *detach,
 		     struct client_place *place, struct wire_admitted *ret, int *ret_sock)
 {
-	struct waiter w = { .request = m };
+	struct waiter w = { .request = m, .detach = detach };
 	struct client c = { .sock = -1 };
 	struct fmt_buf b;
 	int r;
@@ -428,8 +450,18 @@ static void add_settings(struct keeper_args *k, const struct paths *p,
 	free(uuids);
 }
 
+/* what the keeper needs to hold the output of a job in the background */
+static int add_log(struct keeper_args *k, const struct detach *d)
+{
+	add_arg(k, str_dup_printf("--log=%s", d->log));
+	add_arg(k, str_dup_printf("--log-fd=%d", d->log_fd));
+	add_arg(k, str_dup_printf("--log-max=%llu", (unsigned long long)d->max_bytes));
+	return fcntl(d->log_fd, F_SETFD, 0);
+}
+
 static int become_keeper(const struct paths *p, const struct client_place *place,
-			 const struct wire_admitted *a, int sock, char **command)
+			 const struct detach *detach, const struct wire_admitted *a, int sock,
+			 char **command)
 {
 	struct keeper_args k = { 0 };
 	unsigned n = 0;
@@ -439,6 +471,8 @@ static int become_keeper(const struct paths *p, const struct client_place *place
 	add_arg(&k, str_dup_printf("--fd=%d", sock));
 	add_arg(&k, str_dup_printf("--job=%llu", (unsigned long long)a->job_id));
 	add_arg(&k, str_dup_printf("--socket=%s", place->socket));
+	if (detach->log_fd >= 0 && add_log(&k, detach) < 0)
+		k.failed = true;
 	add_settings(&k, p, place, a);
 	add_arg(&k, (char *)"--");
 	while (command[n])
@@ -473,6 +507,7 @@ static int run(int argc, char **argv)
 	struct client_place place;
 	struct paths paths;
 	struct asked asked = { 0 };
+	struct detach detach = { .log_fd = -1, .tell = -1 };
 	struct err err = { 0 };
 	int sock = -1, r;
 
@@ -509,8 +544,20 @@ static int run(int argc, char **argv)
 			 "enforced",
 			 argv[0]);
 	run_request_command(&asked.m, argv);
-	r = get_lease(&common, &asked.m, &place, &lease, &sock);
-	return r ? r : become_keeper(&paths, &place, &lease, sock, argv);
+	if (asked.detach) {
+		int status;
+
+		detach.max_bytes = asked.log_max_bytes ? asked.log_max_bytes : LOG_MAX_BYTES;
+		r = detach_begin(&detach, asked.m.name, &status);
+		if (r)
+			return r < 0 ? EXIT_REFUSED : status;
+		(void)str_copy(asked.m.log, sizeof(asked.m.log), detach.log);
+	}
+	r = get_lease(&common, &asked.m, &detach, &place, &lease, &sock);
+	if (r == 0)
+		r = become_keeper(&paths, &place, &detach, &lease, sock, argv);
+	detach_failed(&detach);
+	return r;
 }
 
 const struct cmd cmd_run = {
@@ -525,8 +572,14 @@ const struct cmd cmd_run = {
 		"execute, not found; 75 waiting for a place ran out. When the command ends, "
 		"whatever it\n"
 		"left running is ended too. Sizes are powers of 1024; a bare number is refused.\n\n"
+		"With -d the job goes on without the terminal: its id is printed at once, also "
+		"while it\n"
+		"waits for its place; see 'allot logs', 'allot wait'. Its output goes to a file "
+		"below\n"
+		"$XDG_STATE_HOME/allot/logs, the newest 64 MiB of it.\n\n"
 		"Defaults from the environment: ALLOT_VRAM, ALLOT_CLASS, "
 		"CUDA_DEVICE_MEMORY_LIMIT,\nCUDA_VISIBLE_DEVICES (as --gpu).\n",
 	.opts = opts,
+	.has_command = true,
 	.run = run,
 };

@@ -269,10 +269,15 @@ static void csv_record(const struct object *o, const void *row)
 	putchar('\n');
 }
 
-static void csv_header(const struct object *o)
+/* once, before the first record or at the end: what fails before prints nothing */
+static void csv_header(struct printer *p)
 {
+	const struct object *o = p->object;
 	const char *sep = "";
 
+	if (p->has_header || p->common->no_header)
+		return;
+	p->has_header = true;
 	for (unsigned i = 0; i < o->n_fields; i++) {
 		if (!o->fields[i].name)
 			continue;
@@ -289,8 +294,6 @@ void printer_begin(struct printer *p, const struct common *common, const struct 
 	p->object = object;
 	if (common->output == OUTPUT_JSON)
 		p->items = json_array();
-	if (common->output == OUTPUT_CSV && !common->no_header)
-		csv_header(object);
 	p->table.no_header = common->no_header;
 	p->table.color = common->color;
 	for (unsigned i = 0; i < object->n_fields; i++) {
@@ -314,6 +317,7 @@ int printer_add(struct printer *p, const void *row)
 	case OUTPUT_TABLE:
 		return add_table_row(p, row);
 	case OUTPUT_CSV:
+		csv_header(p);
 		csv_record(p->object, row);
 		return 0;
 	case OUTPUT_JSON:
@@ -329,7 +333,9 @@ int printer_end(struct printer *p)
 
 	if (p->common->output == OUTPUT_TABLE) {
 		out_table_print(&p->table, stdout);
-	} else if (p->common->output == OUTPUT_JSON) {
+	} else if (p->common->output == OUTPUT_CSV) {
+		csv_header(p);
+	} else {
 		r = out_items(OUTPUT_JSON, p->object->kind, p->items, NULL);
 		p->items = NULL;
 	}

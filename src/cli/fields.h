@@ -71,7 +71,7 @@ struct printer {
 	const struct object *object;
 	json_t *items;
 	struct out_table table;
-	bool failed;
+	bool has_header;
 };
 
 /** printer_begin - @common and @object stay the caller's and must live until the end */

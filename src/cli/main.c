@@ -29,8 +29,7 @@ static void help(FILE *to)
 static int unknown(const char *word)
 {
 	/* verbs that the interface names and this version has not: no typing errors */
-	static const char *const later[] = { "submit", "top",     "queue", "why",
-					     "show",   "logs",    "wait",  "freeze",
+	static const char *const later[] = { "submit", "top",     "queue", "freeze",
 					     "thaw",   "suspend", "resume" };
 	const char *names[ARRAY_SIZE(commands) + 1], *near;
 

@@ -172,9 +172,12 @@ int opts_parse(const struct cmd *cmd, int argc, char **argv, struct common *comm
 	       int (*on)(int id, const char *value, void *arg, struct err *err), void *arg)
 {
 	struct option longs[OPTS_MAX + 1] = { 0 };
-	char shorts[2 * OPTS_MAX + 4] =
-		"+:"; /* stop at the first word: the rest is the command's */
-	size_t n = 0, len = strlen(shorts);
+	char shorts[2 * OPTS_MAX + 4] = "";
+	size_t n = 0, len;
+
+	/* stop at the first word where the rest is a command's; elsewhere they may follow it */
+	(void)str_copy(shorts, sizeof(shorts), cmd->has_command ? "+:" : ":");
+	len = strlen(shorts);
 
 	for (const struct opt *o = cmd->opts; o->name && n < OPTS_MAX; o++, n++) {
 		longs[n] = (struct option){ .name = o->name,

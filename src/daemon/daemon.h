@@ -18,6 +18,8 @@
  *   deaths     the pidfds of all processes
  *   scopes     the jobs' own cgroups
  *   settings   the configuration (src/config): which file, what holds, reload
+ *   runs       jobs until a while after their end: exit status, log, who waits for it
+ *   show       everything of one job, and what it waits for
  *   store      what a restart must know (SQLite)
  *   restart    from store, keepers and shims back to the same figures
  *
@@ -44,6 +46,7 @@ struct gpus;
 struct pump;
 struct restart;
 struct scopes;
+struct runs;
 struct ledger;
 
 struct daemon {
@@ -59,6 +62,7 @@ struct daemon {
 	struct deaths *deaths;
 	struct pages *pages;
 	struct scopes *scopes;
+	struct runs *runs;
 	struct restart *restart; /* NULL once everybody is back */
 	struct registry registry;
 	const char *proc_root;

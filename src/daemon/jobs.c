@@ -24,6 +24,7 @@
 #include "daemon/gpus.h"
 #include "daemon/peers.h"
 #include "daemon/programs.h"
+#include "daemon/runs.h"
 #include "daemon/sampler.h"
 #include "daemon/scope.h"
 #include "daemon/store.h"
@@ -31,6 +32,7 @@
 #include "gpu/proc.h"
 #include "policy/ledger.h"
 
+#define EXIT_REFUSED          125  /* of allot run, for a job that never ran */
 #define JOBS_MEMBERS_MAX      1024 /* processes of one job that are remembered without its keeper */
 #define KEEPER_DEATH_PRIORITY (SD_EVENT_PRIORITY_NORMAL + 10)
 
@@ -94,8 +96,10 @@ void jobs_store_all(struct daemon *d)
 {
 	struct list *at = list_is_empty(&d->registry.jobs) ? NULL : d->registry.jobs.next;
 
-	if (store_rewrite(d->store, next_job, &at) == 0)
-		(void)store_put_last_job(d->store, d->registry.last_job); /* it tells */
+	if (store_rewrite(d->store, next_job, &at) < 0)
+		return;
+	(void)store_put_last_job(d->store, d->registry.last_job); /* it tells */
+	runs_store_behind(d);
 }
 
 /* ---- the end of a job ---- */
@@ -117,6 +121,7 @@ void jobs_end_command(struct job *job)
 	job->spec.is_ended = true;
 	ledger_job_end(job->daemon->ledger, job->lease, clock_now_ns());
 	jobs_store(job);
+	runs_ended(job, false, 0); /* where nobody has told how */
 }
 
 void jobs_look(struct job *job)
@@ -155,12 +160,13 @@ void jobs_look_all(struct daemon *d)
 	} while (r->n_jobs != before);
 }
 
-/* a job that never ran: nobody waits for a place any more */
-static void give_up(struct job *job)
+/* a job that never ran: nobody waits for a place any more; @code: what its asker ends with */
+static void give_up(struct job *job, int code)
 {
 	struct daemon *d = job->daemon;
 	uint64_t now = clock_now_ns();
 
+	runs_ended(job, code >= 0, code << 8);
 	ledger_job_end(d->ledger, job->lease, now);
 	(void)ledger_job_free(d->ledger, job->lease, now); /* it has no process and no child */
 	job_free(job);
@@ -177,7 +183,7 @@ static int on_keeper_death(sd_event_source *source, int fd, uint32_t revents, vo
 	job->is_keeper_dead = true;
 	registry_forget(&job->daemon->registry);
 	if (!job->is_admitted) {
-		give_up(job);
+		give_up(job, -1);
 		return 0;
 	}
 	list_for_each (p, &job->processes, node)
@@ -210,7 +216,7 @@ void jobs_closed(struct daemon *d, struct peer *peer)
 	peer->job = NULL;
 	job->keeper = NULL;
 	if (!job->is_admitted)
-		give_up(job);
+		give_up(job, -1);
 }
 
 /* ---- RUN ---- */
@@ -342,7 +348,8 @@ static struct job *make_job(struct daemon *d, struct peer *peer, const struct wi
 		return NULL;
 	}
 	fill_spec(m, peer, &spec);
-	spec.id = ++d->registry.last_job;
+	spec.id = m->job_id && runs_may_again(d, m->job_id, peer->uid) ? m->job_id
+								       : ++d->registry.last_job;
 	spec.keeper_start = info.start_ticks;
 	spec.session = info.session == peer->pid ? info.session : 0;
 	spec.parent = parent ? parent->spec.id : 0;
@@ -357,6 +364,8 @@ static struct job *make_job(struct daemon *d, struct peer *peer, const struct wi
 		peer_refuse(peer, msg->request_id, WIRE_CODE_FAILED, "allotd has no memory");
 		return NULL;
 	}
+	job->since_ns = clock_now_ns();
+	runs_begin(d, job, m->log);
 	return job;
 }
 
@@ -420,6 +429,7 @@ void jobs_admitted(struct daemon *d, struct job *job)
 	d->registry.n_waiting--;
 	job->is_resumed = true;
 	jobs_store(job);
+	runs_started(job);
 	(void)store_put_last_job(d->store, d->registry.last_job); /* it tells */
 	log_info("job %llu (%s) of uid %u admitted: %s promised", id_of(job), job->spec.name,
 		 job->spec.uid, fmt_size(&request, job->spec.request.bytes));
@@ -465,13 +475,14 @@ void jobs_timed_out(struct daemon *d, struct job *job)
 		job->keeper->job = NULL;
 		job->keeper = NULL;
 	}
-	give_up(job);
+	give_up(job, WIRE_CODE_WAITED_OUT);
 }
 
 static void admit(struct daemon *d, struct peer *peer, const struct wire_message *msg,
 		  struct job *job, const struct ledger_job_spec *spec)
 {
 	char why[LEDGER_TEXT_MAX] = "";
+	const struct wire_run *m = msg->payload;
 	enum wire_code code = WIRE_CODE_USAGE;
 
 	switch (ledger_admit(d->ledger, spec, job, clock_now_ns(), &job->lease, why)) {
@@ -492,6 +503,11 @@ static void admit(struct daemon *d, struct peer *peer, const struct wire_message
 		break;
 	}
 	peer_refuse(peer, msg->request_id, code, "%s", why);
+	if (m->job_id == job->spec.id)
+		runs_ended(job, true,
+			   (code == WIRE_CODE_WAITED_OUT ? (int)code : EXIT_REFUSED) << 8);
+	else
+		runs_drop(job); /* nobody knows its id */
 	job_free(job);
 }
 
@@ -637,7 +653,7 @@ unsigned jobs_cancel(struct daemon *d, struct job *job, int signal, const char *
 			    "job %llu was cancelled by %s while it waited", id_of(job), by);
 		job->keeper->job = NULL;
 		job->keeper = NULL;
-		give_up(job);
+		give_up(job, EXIT_REFUSED);
 		return 1;
 	}
 	if (job->keeper) {

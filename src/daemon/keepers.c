@@ -17,6 +17,7 @@
 #include "daemon/life.h"
 #include "daemon/peers.h"
 #include "daemon/programs.h"
+#include "daemon/runs.h"
 #include "daemon/store.h"
 #include "gpu/proc.h"
 #include "policy/ledger.h"
@@ -65,6 +66,7 @@ static void note_end(struct job *job, int status)
 	else
 		log_info("job %llu (%s) ended with %d", id_of(job), job->spec.name,
 			 WEXITSTATUS(status));
+	runs_ended(job, true, status);
 	jobs_end_command(job);
 }
 
@@ -74,8 +76,12 @@ void jobs_ended(struct daemon *d, struct peer *peer, const struct wire_message *
 	struct job *job = kept_job(peer, msg);
 
 	(void)d;
-	if (job && !job->spec.is_ended)
+	if (!job)
+		return;
+	if (!job->spec.is_ended)
 		note_end(job, (int)m->status);
+	if (msg->request_id) /* its last word, and it waits until we have it */
+		peer_ok(peer, msg->request_id, job->spec.id);
 }
 
 void jobs_resume(struct daemon *d, struct peer *peer, const struct wire_message *msg)

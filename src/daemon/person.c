@@ -103,7 +103,7 @@ static void fill_process(const struct daemon *d, struct process *p, unsigned slo
 }
 
 /* a line for each process on each GPU it holds something of, at the least one for the job */
-static uint64_t list_job(struct daemon *d, struct peer *peer, uint32_t id, struct job *job)
+uint64_t person_list_job(struct daemon *d, struct peer *peer, uint32_t id, struct job *job)
 {
 	unsigned numbers[LEDGER_MAX_SLOTS];
 	unsigned n_slots = job->is_admitted ? ledger_job_slots(job->lease, numbers) : 0;
@@ -187,7 +187,7 @@ void person_ps(struct daemon *d, struct peer *peer, const struct wire_message *m
 	struct job *job;
 
 	list_for_each (job, &d->registry.jobs, node)
-		end.count += list_job(d, peer, msg->request_id, job);
+		end.count += person_list_job(d, peer, msg->request_id, job);
 	for (unsigned i = 0; i < gpus_count(d->gpus); i++)
 		end.count += list_strangers(d, peer, msg->request_id, i);
 	peer_send(peer, WIRE_END, msg->request_id, &end);

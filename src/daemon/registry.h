@@ -28,6 +28,7 @@ struct ledger_job;
 struct ledger_process;
 struct peer;
 struct proc_info;
+struct run;
 struct scope;
 
 #define REGISTRY_BUCKETS   512
@@ -87,6 +88,8 @@ struct job {
 	uint32_t cancel_signal;   /* to be told to a keeper that is away */
 	sd_event_source *kill;    /* a cancel without a keeper: its grace runs; or NULL */
 	struct wire_waiting told; /* what the waiting person was told last */
+	struct run *run;          /* runs.h; NULL: no memory, or not looked for yet */
+	uint64_t since_ns;        /* it waits, or waited, for its place since then; 0: not known */
 	int bell;                 /* rung by all its processes; -1: none yet */
 	sd_event_source *ring;
 };

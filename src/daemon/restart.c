@@ -14,6 +14,7 @@
 #include "daemon/gpus.h"
 #include "daemon/jobs.h"
 #include "daemon/peers.h"
+#include "daemon/runs.h"
 #include "daemon/sampler.h"
 #include "daemon/scope.h"
 #include "daemon/server.h"
@@ -107,6 +108,7 @@ static void begin_service(struct daemon *d)
 		(void)sd_event_exit(d->event, e);
 	}
 	d->registry.last_job = size_max(d->registry.last_job, store_last_job(d->store));
+	d->registry.last_job = size_max(d->registry.last_job, runs_last_id(d->runs));
 	settings_look_for_gpus(d);
 	tell_ready(d);
 }

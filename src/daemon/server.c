@@ -32,8 +32,10 @@
 #include "daemon/programs.h"
 #include "daemon/pump.h"
 #include "daemon/restart.h"
+#include "daemon/runs.h"
 #include "daemon/sampler.h"
 #include "daemon/scope.h"
+#include "daemon/show.h"
 #include "daemon/simdir.h"
 #include "daemon/store.h"
 #include "gpu/proc.h"
@@ -103,6 +105,15 @@ void server_dispatch(struct daemon *d, struct peer *peer, const struct wire_mess
 	case WIRE_ADOPT:
 		adopt_process(d, peer, msg, fds, n_fds);
 		return;
+	case WIRE_SHOW:
+		show_job(d, peer, msg);
+		return;
+	case WIRE_WHY:
+		show_why(d, peer, msg);
+		return;
+	case WIRE_WAIT:
+		runs_wait(d, peer, msg);
+		return;
 	case WIRE_DAEMON:
 		person_daemon(d, peer, msg);
 		return;
@@ -124,6 +135,7 @@ static void on_closed(void *context, struct peer *peer)
 	struct daemon *d = context;
 
 	restart_closed(d, peer);
+	list_del(&peer->waiting);
 	programs_closed(d, peer);
 	jobs_closed(d, peer);
 }
@@ -272,6 +284,8 @@ static int build(struct daemon *d, const struct server_options *o, struct err *e
 	if (r >= 0)
 		r = gpus_new(d, &d->gpus);
 	if (r >= 0)
+		r = runs_new(d, &d->runs);
+	if (r >= 0)
 		r = restart_new(d, &d->restart);
 	if (r >= 0)
 		r = pump_new(d, &d->pump);
@@ -349,6 +363,7 @@ struct daemon *server_free(struct daemon *d)
 	d->restart = restart_free(d->restart);
 	d->sampler = sampler_free(d->sampler);
 	d->scopes = scopes_free(d->scopes); /* the jobs keep their cgroups */
+	d->runs = runs_free(d->runs);
 	registry_fini(&d->registry);
 	d->deaths = deaths_free(d->deaths);
 	d->pages = pages_free(d->pages);

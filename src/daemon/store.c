@@ -15,6 +15,7 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "daemon/registry.h"
+#include "daemon/runs.h"
 #include "daemon/sampler_wire.h"
 #include "daemon/schema.h"
 
@@ -34,6 +35,9 @@ enum statement {
 	PUT_SCOPE,
 	REMOVE_SCOPE,
 	EACH_SCOPE,
+	PUT_RUN,
+	REMOVE_RUN,
+	EACH_RUN,
 	PUT_META,
 	GET_META,
 	STATEMENT_COUNT,
@@ -44,6 +48,9 @@ enum statement {
 	"id, parent, uid, gid, keeper_pid, keeper_start, session, request_bytes, "      \
 	"request_permille, limit_bytes, limit_permille, class, fail_policy, may_wait, " \
 	"when_full_ns, compute_min, compute_max, ended, adopted"
+#define RUN_COLUMNS                                                                         \
+	"id, uid, keeper_pid, keeper_start, queued, started, ended, is_ended, has_status, " \
+	"status, name, command, log"
 #define JOB_REST "gpus, ceilings, name, command"
 
 static const char *const statement_sql[STATEMENT_COUNT] = {
@@ -68,6 +75,10 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 		      " (?, ?, ?, ?, ?)",
 	[REMOVE_SCOPE] = "DELETE FROM scopes WHERE job = ?1",
 	[EACH_SCOPE] = "SELECT job, id, is_unit, name, path FROM scopes ORDER BY job",
+	[PUT_RUN] =
+		"INSERT OR REPLACE INTO runs (" RUN_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+	[REMOVE_RUN] = "DELETE FROM runs WHERE id = ?1",
+	[EACH_RUN] = "SELECT " RUN_COLUMNS " FROM runs ORDER BY id",
 	[PUT_META] = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
 	[GET_META] = "SELECT value FROM meta WHERE key = ?1",
 };
@@ -489,6 +500,71 @@ int store_each_scope(struct store *s, void (*each)(const struct stored_scope *sc
 	}
 	(void)sqlite3_reset(q); /* the same code again */
 	return code == SQLITE_DONE ? 0 : -EIO;
+}
+
+int store_put_run(struct store *s, const struct run_record *run)
+{
+	const uint64_t numbers[] = { run->id,           run->uid,      (uint64_t)run->keeper_pid,
+				     run->keeper_start, run->queued_s, run->started_s,
+				     run->ended_s,      run->is_ended, run->has_status,
+				     run->status };
+	const int n = (int)ARRAY_SIZE(numbers);
+	sqlite3_stmt *q = begin(s, PUT_RUN);
+
+	for (int i = 0; i < n; i++)
+		bind_u64(q, i + 1, numbers[i]);
+	sqlite3_bind_text(q, n + 1, run->name, -1, SQLITE_STATIC);
+	sqlite3_bind_text(q, n + 2, run->command, -1, SQLITE_STATIC);
+	sqlite3_bind_text(q, n + 3, run->log, -1, SQLITE_STATIC);
+	return finish(s, q);
+}
+
+int store_remove_run(struct store *s, uint64_t id)
+{
+	sqlite3_stmt *q = begin(s, REMOVE_RUN);
+
+	bind_u64(q, 1, id);
+	return finish(s, q);
+}
+
+static bool read_run(sqlite3_stmt *q, struct run_record *run)
+{
+	int at = 0;
+
+	*run = (struct run_record){ 0 };
+	run->id = (uint64_t)sqlite3_column_int64(q, at++);
+	run->uid = (uid_t)sqlite3_column_int64(q, at++);
+	run->keeper_pid = (pid_t)sqlite3_column_int64(q, at++);
+	run->keeper_start = (uint64_t)sqlite3_column_int64(q, at++);
+	run->queued_s = (uint64_t)sqlite3_column_int64(q, at++);
+	run->started_s = (uint64_t)sqlite3_column_int64(q, at++);
+	run->ended_s = (uint64_t)sqlite3_column_int64(q, at++);
+	run->is_ended = sqlite3_column_int64(q, at++) != 0;
+	run->has_status = sqlite3_column_int64(q, at++) != 0;
+	run->status = (uint32_t)sqlite3_column_int64(q, at++);
+	return run->id && copy_text(q, at, run->name, sizeof(run->name)) &&
+	       copy_text(q, at + 1, run->command, sizeof(run->command)) &&
+	       copy_text(q, at + 2, run->log, sizeof(run->log));
+}
+
+int store_each_run(struct store *s, int (*each)(const struct run_record *run, void *context),
+		   void *context)
+{
+	sqlite3_stmt *q = begin(s, EACH_RUN);
+	int code, r = 0;
+
+	while (r == 0 && (code = sqlite3_step(q)) == SQLITE_ROW) {
+		struct run_record run;
+
+		if (read_run(q, &run)) /* one that is no run is none */
+			r = each(&run, context);
+	}
+	if (r == 0 && code != SQLITE_DONE) {
+		log_error("cannot read what is kept of ended jobs: %s", sqlite3_errmsg(s->db));
+		r = -EIO;
+	}
+	(void)sqlite3_reset(q); /* the same code again */
+	return r;
 }
 
 int store_put_last_job(struct store *s, uint64_t id)

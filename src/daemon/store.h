@@ -25,6 +25,7 @@
 
 struct err;
 struct job_spec;
+struct run_record;
 struct sampler_gpu;
 struct store;
 
@@ -78,6 +79,14 @@ int store_each_scope(struct store *s, void (*each)(const struct stored_scope *sc
 
 /** store_has_jobs - is there anything to be restored? */
 bool store_has_jobs(struct store *s);
+
+/** store_put_run - insert or replace what is kept of a job beyond its end (runs.h) */
+int store_put_run(struct store *s, const struct run_record *run);
+int store_remove_run(struct store *s, uint64_t id);
+
+/** store_each_run - all of them, oldest first, as store_each_job */
+int store_each_run(struct store *s, int (*each)(const struct run_record *run, void *context),
+		   void *context);
 
 /** store_put_last_job - the highest job id ever given */
 int store_put_last_job(struct store *s, uint64_t id);

@@ -19,6 +19,8 @@
 #include "client/find.h"
 
 #define LINK_MAX_PAGES    4096
+#define ENDED_ID          2 /* RESUME and what belongs to it have 1 */
+#define UNKNOWN_TRIES     20
 #define LINK_FIRST_TRY_NS (50 * NS_PER_MS)
 #define LINK_LAST_TRY_NS  (2 * NS_PER_S)
 #define LINK_START_NS     (5 * NS_PER_S)
@@ -132,11 +134,19 @@ static bool handle(struct link *l)
 			s->signal > 0 && s->signal < (uint32_t)SIGRTMAX ? (int)s->signal : SIGTERM;
 		l->signal_grace_ns = s->grace_ns;
 	} else if (m->type == WIRE_OK) {
+		/* a RESUME tells the end as well */
+		if (l->has_ended && (m->request_id == ENDED_ID || l->has_resumed_ended))
+			l->is_acknowledged = true;
 		l->resume_end_ns = 0;
 		l->tries = 0;
 	} else if (m->type == WIRE_ERROR) {
-		log_warn("%s", ((const struct wire_error *)m->payload)->text);
+		const struct wire_error *e = m->payload;
+
 		is_refused = l->resume_end_ns != 0;
+		if (!is_refused || !l->has_ended)
+			log_warn("%s", e->text);
+		else if (e->code == WIRE_CODE_NO_SUCH && l->tries > UNKNOWN_TRIES)
+			l->is_acknowledged = true; /* this allotd has lost its memory */
 	}
 	packet_close_fds(&l->in);
 	return !is_refused;
@@ -195,9 +205,14 @@ void link_read(struct link *l, uint64_t now_ns)
 /* "I am the keeper of this job, and these are the pages of its processes"; link_read sees OK */
 static int resume(struct link *l)
 {
-	struct wire_resume m = { .job_id = l->job_id, .n_pages = l->n_pages };
+	struct wire_resume m = { .job_id = l->job_id,
+				 .n_pages = l->n_pages,
+				 .ended = l->has_ended,
+				 .status = (uint32_t)l->status };
 	struct wire_end end = { .count = l->n_pages };
 	int r = packet_send(l->sock, WIRE_RESUME, 1, &m, -1);
+
+	l->has_resumed_ended = l->has_ended;
 
 	for (unsigned i = 0; r == 0 && i < l->n_pages; i++) {
 		struct wire_kept k = { .process = l->pages[i].process };
@@ -281,10 +296,13 @@ void link_started(struct link *l, pid_t pid)
 		(void)packet_send(l->sock, WIRE_STARTED, 0, &m, -1); /* a loss shows on reading */
 }
 
-void link_ended(struct link *l, int status)
+void link_ended(struct link *l, int status, bool wants_answer)
 {
 	struct wire_ended m = { .status = (uint32_t)status };
 
+	l->has_ended = true;
+	l->status = status;
 	if (l->sock >= 0)
-		(void)packet_send(l->sock, WIRE_ENDED, 0, &m, -1); /* its death says the same */
+		(void)packet_send(l->sock, WIRE_ENDED, wants_answer ? ENDED_ID : 0, &m,
+				  -1); /* its death says the same */
 }

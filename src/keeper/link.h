@@ -38,6 +38,10 @@ struct link {
 	bool is_other_told;        /* that allotd is of another version */
 	uint64_t resume_end_ns;    /* RESUME was sent, its answer is due then; 0: nothing is due */
 	pid_t starter;             /* the child that starts allotd; 0: none */
+	bool has_ended;            /* the command: link_ended */
+	int status;                /* … as from waitpid */
+	bool has_resumed_ended;    /* the RESUME under way says so */
+	bool is_acknowledged;      /* allotd knows that */
 	struct tree_spared daemon; /* the allotd of the last connection */
 	/* what allotd asked for, until taken */
 	int signal; /* 0: nothing */
@@ -59,6 +63,11 @@ uint64_t link_tick(struct link *l, uint64_t now_ns);
 bool link_reaped(struct link *l, pid_t pid, int status);
 
 void link_started(struct link *l, pid_t pid);
-void link_ended(struct link *l, int status);
+
+/**
+ * link_ended - the command has ended; allotd hears it now, or at the next RESUME
+ * @wants_answer: is_acknowledged is to become true once allotd has it
+ */
+void link_ended(struct link *l, int status, bool wants_answer);
 
 #endif

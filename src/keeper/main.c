@@ -5,6 +5,9 @@
  * the signals untouched, adopts what forks away from it (subreaper), ends the whole tree when the
  * command ends or the job is cancelled, and passes the command's exit status on.
  *
+ * In the background (`allot run -d`) it also holds the command's output (output.h), and stays after
+ * the end until allotd has the exit status, so that neither is lost when allotd is away just then.
+ *
  * The command stays in the keeper's process group: what the terminal sends (Ctrl-C, Ctrl-Z,
  * hang-up) reaches both, the keeper lets the command decide.  What a person or a script sends to
  * the keeper alone is passed on to the command.
@@ -31,6 +34,7 @@
 #include "base/parse.h"
 #include "base/size.h"
 #include "keeper/link.h"
+#include "keeper/output.h"
 #include "keeper/tree.h"
 
 #define EXIT_ALLOT_FAILED   125
@@ -38,6 +42,7 @@
 #define EXIT_NOT_FOUND      127
 #define LEFTOVER_GRACE_NS   (2 * NS_PER_S) /* for what the command leaves running */
 #define KILL_ROUND_NS       (20 * NS_PER_MS)
+#define LAST_WORD_NS        (3600 * NS_PER_S)
 #define MAX_SETENV          32
 
 enum phase {
@@ -48,6 +53,7 @@ enum phase {
 
 struct keeper {
 	struct link link;
+	struct output output;
 	sigset_t old_mask;
 	int signals; /* signalfd */
 	const char *setenv[MAX_SETENV];
@@ -69,6 +75,10 @@ static void become_command(const struct keeper *k, int report)
 	for (unsigned i = 0; i < k->n_setenv; i++)
 		(void)putenv((char *)k->setenv[i]); /* only ENOMEM, and then exec fails too */
 	(void)sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
+	if (k->output.file >= 0 && output_child(&k->output) < 0) {
+		(void)!write(report, &errno, sizeof(errno));
+		_exit(EXIT_ALLOT_FAILED);
+	}
 	(void)execvp(k->argv[0], k->argv);
 	(void)!write(report, &errno, sizeof(errno)); /* a lost report reads as EIO */
 	_exit(EXIT_NOT_FOUND);
@@ -88,6 +98,7 @@ static int start_command(struct keeper *k)
 	if (k->command == 0)
 		become_command(k, ends[1]);
 	close(ends[1]);
+	output_started(&k->output);
 	if (k->command < 0) {
 		log_error("cannot fork: %s", strerror(errno));
 		close(ends[0]);
@@ -191,7 +202,8 @@ static void watch(struct keeper *k)
 	for (;;) {
 		uint64_t now = clock_now_ns(), next = link_tick(&k->link, now);
 		struct pollfd p[] = { { .fd = k->signals, .events = POLLIN },
-				      { .fd = k->link.sock, .events = POLLIN } };
+				      { .fd = k->link.sock, .events = POLLIN },
+				      { .fd = k->output.reader, .events = POLLIN } };
 		struct timespec ts;
 
 		if (k->phase == PHASE_ENDING || k->phase == PHASE_KILLING || k->ended)
@@ -207,9 +219,36 @@ static void watch(struct keeper *k)
 			begin_end(k, k->link.signal, k->link.signal_grace_ns);
 			k->link.signal = 0;
 		}
+		output_read(&k->output);
 		on_signals(k);
 		(void)reap(k);
 		if ((k->ended || k->phase != PHASE_RUNNING) && is_finished(k, clock_now_ns()))
+			return;
+	}
+}
+
+/* in the background nobody else has the exit status: allotd is to know it before we go */
+static void say_last_word(struct keeper *k)
+{
+	uint64_t end = clock_now_ns() + LAST_WORD_NS;
+
+	while (!k->link.is_acknowledged) {
+		uint64_t now = clock_now_ns(), next = size_min(link_tick(&k->link, now), end);
+		struct pollfd p[] = { { .fd = k->signals, .events = POLLIN },
+				      { .fd = k->link.sock, .events = POLLIN } };
+		struct signalfd_siginfo si;
+		struct timespec ts;
+
+		next = next > now ? next - now : 0;
+		ts.tv_sec = (time_t)(next / NS_PER_S);
+		ts.tv_nsec = (long)(next % NS_PER_S);
+		(void)ppoll(p, ARRAY_SIZE(p), &ts, NULL); /* an error shows again below */
+		link_read(&k->link, clock_now_ns());
+		(void)reap(k);
+		while (read(k->signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
+			if (si.ssi_signo == SIGTERM && si.ssi_code == SI_USER)
+				return; /* told to go */
+		if (clock_now_ns() >= end)
 			return;
 	}
 }
@@ -234,8 +273,8 @@ static int setup_signals(struct keeper *k)
 }
 
 struct arguments {
-	uint64_t fd, job;
-	const char *socket;
+	uint64_t fd, job, log_fd, log_max;
+	const char *socket, *log;
 };
 
 static bool parse_arguments(struct keeper *k, struct arguments *a, int argc, char **argv)
@@ -245,6 +284,9 @@ static bool parse_arguments(struct keeper *k, struct arguments *a, int argc, cha
 		{ "job", required_argument, NULL, 'j' },
 		{ "socket", required_argument, NULL, 's' },
 		{ "env", required_argument, NULL, 'e' },
+		{ "log", required_argument, NULL, 'l' },
+		{ "log-fd", required_argument, NULL, 'L' },
+		{ "log-max", required_argument, NULL, 'm' },
 		{ 0 },
 	};
 	struct err err = { .text = "an option is missing" };
@@ -257,6 +299,12 @@ static bool parse_arguments(struct keeper *k, struct arguments *a, int argc, cha
 			r = parse_u64(optarg, 1, UINT64_MAX, &a->job, &err);
 		else if (c == 's')
 			a->socket = optarg;
+		else if (c == 'l')
+			a->log = optarg;
+		else if (c == 'L')
+			r = parse_u64(optarg, 3, INT32_MAX, &a->log_fd, &err);
+		else if (c == 'm')
+			r = parse_u64(optarg, 1, UINT64_MAX, &a->log_max, &err);
 		else if (c == 'e' && k->n_setenv < MAX_SETENV && strchr(optarg, '='))
 			k->setenv[k->n_setenv++] = optarg;
 		else
@@ -271,7 +319,7 @@ static bool parse_arguments(struct keeper *k, struct arguments *a, int argc, cha
 
 int main(int argc, char **argv)
 {
-	struct keeper k = { .signals = -1 };
+	struct keeper k = { .signals = -1, .output = { .file = -1, .reader = -1, .writer = -1 } };
 	struct arguments a = { 0 };
 	int r;
 
@@ -280,7 +328,8 @@ int main(int argc, char **argv)
 	if (!parse_arguments(&k, &a, argc, argv))
 		return EXIT_ALLOT_FAILED;
 	if (fcntl((int)a.fd, F_SETFD, FD_CLOEXEC) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ||
-	    setup_signals(&k) < 0 || link_init(&k.link, (int)a.fd, a.socket, a.job) < 0) {
+	    setup_signals(&k) < 0 || link_init(&k.link, (int)a.fd, a.socket, a.job) < 0 ||
+	    (a.log && output_init(&k.output, (int)a.log_fd, a.log, a.log_max) < 0)) {
 		log_error("cannot start the keeper of job %llu: %s", (unsigned long long)a.job,
 			  strerror(errno));
 		return EXIT_ALLOT_FAILED;
@@ -288,11 +337,14 @@ int main(int argc, char **argv)
 	r = start_command(&k);
 	if (r == 0) {
 		watch(&k);
-		link_ended(&k.link, k.status);
+		output_finish(&k.output);
+		link_ended(&k.link, k.status, a.log != NULL);
 		r = exit_code(k.status);
 	} else {
-		link_ended(&k.link, r << 8);
+		link_ended(&k.link, r << 8, a.log != NULL);
 	}
+	if (a.log)
+		say_last_word(&k);
 	link_fini(&k.link);
 	return r;
 }

@@ -12,6 +12,7 @@
  *   circle.c   circles of waiters                poll.c     what has become due
  *   settle.c   contexts                          sample.c   NVML's figures
  *   view.c     views and figures                 text.c     sentences for people
+ *   why.c      what a job waits for, in figures and one sentence
  *   check.c    the invariants
  *
  * Every change of a charge goes through account_update, which carries the difference up the chain
@@ -280,6 +281,8 @@ void text_over_limit(const struct ledger *l, const struct ticket *t, const struc
 		     char *text);
 void text_full(const struct ledger *l, const struct ticket *t, enum ledger_result result,
 	       char *text);
+const struct gpu *text_candidate(const struct ledger *l, const struct ledger_job *j,
+				 uint64_t *ret_free, const struct lease **ret_parent);
 void text_waits(const struct ledger *l, const struct ledger_job *j, char *text);
 void text_never(const struct ledger *l, const struct ledger_job *j, char *text);
 

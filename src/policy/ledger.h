@@ -268,6 +268,56 @@ struct ledger_why {
 void ledger_job_why(const struct ledger *l, const struct ledger_job *j, uint64_t now_ns,
 		    struct ledger_why *ret);
 
+/* ---- what a job waits for, for people (why.c) ---- */
+
+enum ledger_wait_kind { /* as enum wire_why_kind */
+			LEDGER_WAITS_FOR_PLACE = 1,
+			LEDGER_WAITS_FOR_MEMORY,
+			LEDGER_WAITS_FOR_CONTEXT,
+			LEDGER_WAITS_FOR_MEASURE,
+};
+
+#define LEDGER_WAIT_HOLDERS 16
+#define LEDGER_SENTENCE_MAX 512
+
+/* who holds something where the job waits: a job, or with id 0 all programs outside allot */
+struct ledger_holder {
+	uint64_t id;
+	char name[LEDGER_NAME_MAX];
+	uint64_t held_bytes;
+	uint64_t request_bytes;
+	bool waits; /* for memory itself */
+};
+
+struct ledger_wait {
+	enum ledger_wait_kind kind;
+	unsigned gpu; /* its number; not there when has_gpu is false */
+	bool has_gpu;
+	bool is_circle;        /* all who hold something there wait */
+	int pid;               /* whose allocation; 0: the job's admission */
+	unsigned position;     /* 1 = next */
+	unsigned waiting;      /* so many in that line */
+	uint64_t needed_bytes; /* on each GPU */
+	uint64_t free_bytes;   /* that it could have there now */
+	uint64_t since_ns;     /* when it began; 0: not known */
+	uint64_t deadline_ns;  /* LEDGER_NEVER */
+	uint64_t total_bytes, allocatable_bytes;
+	uint64_t reserve_bytes; /* the driver's and the configured one */
+	uint64_t unmanaged_bytes;
+	uint64_t before_id; /* the job right before it in the line; 0: none */
+	unsigned n_holders; /* may be more than fit below */
+	struct ledger_holder holders[LEDGER_WAIT_HOLDERS]; /* the largest first */
+	char sentence[LEDGER_SENTENCE_MAX]; /* whole: what, who holds it, since when, what frees it */
+};
+
+/**
+ * ledger_job_wait - the @n-th thing (from 0) that a job waits for
+ * @since_ns: when a job that waits for its place began to; 0: not known
+ * Returns false when there are no so many: an admitted job has one for each allocation that waits.
+ */
+bool ledger_job_wait(const struct ledger *l, const struct ledger_job *j, unsigned n,
+		     uint64_t since_ns, uint64_t now_ns, struct ledger_wait *ret);
+
 struct ledger_job_figures {
 	uint64_t request_bytes;
 	uint64_t limit_bytes; /* the one that holds, parents and card included */

@@ -158,14 +158,15 @@ void text_full(const struct ledger *l, const struct ticket *t, enum ledger_resul
 		add(text, LEDGER_TEXT_MAX, ": ", one);
 }
 
-/* the candidate with most to promise; NULL: there is none */
-static const struct gpu *best_candidate(const struct ledger *l, const struct ledger_job *j,
-					uint64_t *ret_free)
+/** text_candidate - the GPU with most to promise to a job that waits; NULL: there is none */
+const struct gpu *text_candidate(const struct ledger *l, const struct ledger_job *j,
+				 uint64_t *ret_free, const struct lease **ret_parent)
 {
 	const struct gpu *best = NULL;
 	struct lease *parent;
 	struct gpu *g;
 
+	*ret_parent = NULL;
 	*ret_free = 0;
 	for (unsigned i = 0; job_candidate((struct ledger *)l, j, i, &g, &parent); i++) {
 		uint64_t free_bytes;
@@ -179,14 +180,16 @@ static const struct gpu *best_candidate(const struct ledger *l, const struct led
 			continue;
 		best = g;
 		*ret_free = free_bytes;
+		*ret_parent = parent;
 	}
 	return best;
 }
 
 void text_waits(const struct ledger *l, const struct ledger_job *j, char *text)
 {
+	const struct lease *parent;
 	uint64_t free_bytes, needed;
-	const struct gpu *g = best_candidate(l, j, &free_bytes);
+	const struct gpu *g = text_candidate(l, j, &free_bytes, &parent);
 	char one[LEDGER_TEXT_MAX];
 	struct fmt_buf a, b;
 
@@ -273,6 +276,7 @@ void ledger_job_why(const struct ledger *l, const struct ledger_job *j, uint64_t
 		    struct ledger_why *ret)
 {
 	const struct ledger_job *before;
+	const struct lease *parent;
 	const struct gpu *g;
 
 	(void)now_ns;
@@ -284,7 +288,7 @@ void ledger_job_why(const struct ledger *l, const struct ledger_job *j, uint64_t
 		if (before == j)
 			break;
 	}
-	g = best_candidate(l, j, &ret->free_bytes);
+	g = text_candidate(l, j, &ret->free_bytes, &parent);
 	if (g)
 		ret->needed_bytes = amount_bytes(&j->request, g);
 	text_waits(l, j, ret->text);

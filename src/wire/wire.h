@@ -231,9 +231,11 @@ struct wire_run {
 	uint32_t compute_max_permille;
 	uint32_t flags; /* WIRE_RUN_* */
 	uint32_t pad;
+	uint64_t job_id; /* asked for again after a restart of allotd: the id it had; else 0 */
 	char name[WIRE_NAME_MAX];
 	char gpu[WIRE_TEXT_MAX]; /* --gpu as written; "" = picked */
 	char command[WIRE_COMMAND_MAX];
+	char log[WIRE_PATH_MAX]; /* in the background: where its output goes; else "" */
 };
 #define WIRE_RUN_VISIBLE (1u << 0) /* gpu is CUDA_VISIBLE_DEVICES, and may be "" */
 /* not said by anyone: allotd's configuration decides */
@@ -491,6 +493,110 @@ struct wire_reloaded {
 	char text[WIRE_TEXT_MAX]; /* a mistake with file, line and column in front */
 };
 
+/* ---- one job ---- */
+
+struct wire_show {
+	uint64_t job_id;
+};
+
+enum wire_job_state {
+	WIRE_JOB_WAITING = 0, /* for its place */
+	WIRE_JOB_RUNNING = 1,
+	WIRE_JOB_ENDING = 2, /* the command ended, something of it lives on */
+	WIRE_JOB_ENDED = 3,
+};
+
+struct wire_job_gpu {
+	struct wire_uuid uuid;
+	uint32_t index;
+	uint32_t waiting; /* allocations */
+	uint64_t request_bytes;
+	uint64_t limit_bytes;
+	uint64_t held_bytes; /* with what the driver took by itself */
+	uint32_t has_limit;
+	uint32_t flags; /* WIRE_GPU_* */
+	uint32_t mig_index;
+	uint32_t pad;
+};
+
+struct wire_job {
+	uint64_t job_id;
+	uint64_t parent_id; /* the job that it is nested in; 0: none */
+	uint32_t uid;
+	uint32_t state;     /* enum wire_job_state */
+	int32_t keeper_pid; /* of allot run; 0: gone */
+	uint32_t job_class;
+	uint32_t fail_policy;
+	uint32_t when_full_wait;
+	uint64_t when_full_ns;
+	uint32_t flags;    /* WIRE_JOB_* */
+	uint32_t status;   /* as from waitpid */
+	uint64_t queued_s; /* seconds since 1970; 0: not known, or not yet */
+	uint64_t started_s;
+	uint64_t ended_s;
+	uint32_t n_processes;
+	uint32_t n_gpus; /* of gpus; 0: not yet, or not any more */
+	char name[WIRE_NAME_MAX];
+	char command[WIRE_COMMAND_MAX];
+	char log[WIRE_PATH_MAX];
+	char reason[WIRE_TEXT_MAX]; /* what it waits for */
+	struct wire_job_gpu gpus[WIRE_MAX_GPUS];
+};
+#define WIRE_JOB_HAS_STATUS (1u << 0) /* else nobody saw how it ended */
+
+struct wire_why {
+	uint64_t job_id;
+};
+
+enum wire_why_kind {
+	WIRE_WHY_PLACE = 1,   /* to be admitted */
+	WIRE_WHY_MEMORY = 2,  /* an allocation */
+	WIRE_WHY_CONTEXT = 3, /* the same, for a context */
+	WIRE_WHY_MEASURE = 4, /* for NVML's figure of what the driver took */
+};
+
+struct wire_holder {
+	uint64_t job_id; /* 0: programs outside allot */
+	uint64_t held_bytes;
+	uint64_t request_bytes;
+	uint32_t uid;
+	uint32_t waits; /* it waits for memory itself */
+	char name[WIRE_NAME_MAX];
+};
+
+#define WIRE_WHY_HOLDERS 16
+
+struct wire_why_item {
+	uint64_t job_id;
+	uint32_t kind;
+	int32_t pid; /* whose allocation; 0: the job's admission */
+	struct wire_uuid gpu;
+	uint32_t gpu_index;
+	uint32_t flags;    /* WIRE_WHY_* */
+	uint32_t position; /* 1 = next */
+	uint32_t waiting;  /* how many wait in that line */
+	uint64_t needed_bytes;
+	uint64_t free_bytes; /* that it could have now */
+	uint64_t since_ns;   /* how long it waits */
+	uint64_t left_ns;    /* until it gives up; WIRE_UNKNOWN_U64: never */
+	uint64_t total_bytes;
+	uint64_t allocatable_bytes;
+	uint64_t reserve_bytes; /* never given out: the driver's and the configured reserve */
+	uint64_t unmanaged_bytes;
+	uint64_t before_id; /* a job that waits before it; 0: none */
+	uint32_t n_holders; /* there may be more than fit below */
+	uint32_t mig_index;
+	char sentence[WIRE_TEXT_MAX];
+	struct wire_holder holders[WIRE_WHY_HOLDERS]; /* the largest first */
+};
+#define WIRE_WHY_IS_CIRCLE (1u << 0) /* everybody who holds something there waits */
+#define WIRE_WHY_NO_GPU    (1u << 1) /* no GPU that it may use answers */
+#define WIRE_WHY_IS_MIG    (1u << 2)
+
+struct wire_wait {
+	uint64_t job_id;
+};
+
 /* ---- bytes in, structs out ---- */
 
 /** wire_name - "NEED", or "?" for a number that is no message */
@@ -533,7 +639,7 @@ WIRE_CHECK(lease_gpu, 64);
 WIRE_CHECK(attached, 32 + 1024 + 64 + 16 * 64);
 WIRE_CHECK(need, 24);
 WIRE_CHECK(grant, 48 + 512);
-WIRE_CHECK(run, 72 + 8 + 64 + 512 + 256);
+WIRE_CHECK(run, 88 + 64 + 512 + 256 + 1024);
 WIRE_CHECK(waiting, 32 + 512);
 WIRE_CHECK(admitted, 56 + 64 + 256);
 WIRE_CHECK(ps_item, 112 + 64 + 256 + 512);
@@ -542,6 +648,10 @@ WIRE_CHECK(adopted, 32 + 64 + 256 + 256);
 WIRE_CHECK(status_item, 144 + 512 + 16 + 64);
 WIRE_CHECK(config_item, 128 + 2304 + 64 + 1024 + 512 + 16);
 WIRE_CHECK(reloaded, 8 + 512);
+WIRE_CHECK(job_gpu, 64);
+WIRE_CHECK(job, 88 + 64 + 256 + 1024 + 512 + 16 * 64);
+WIRE_CHECK(holder, 32 + 64);
+WIRE_CHECK(why_item, 128 + 512 + 16 * 96);
 WIRE_CHECK(daemon_info, 40 + 32 + 80 + 3 * 1024 + 512 + 512 + 8 + 512);
 
 #endif
