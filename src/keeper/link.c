@@ -2,6 +2,7 @@
 #include "keeper/link.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,6 +233,12 @@ static void begin_start(struct link *l)
 	l->starter = fork();
 	if (l->starter == 0) {
 		/* allotd puts itself into the background: it then hangs below us, not beside us */
+		if (l->is_quiet) {
+			int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+			if (null >= 0)
+				(void)dup2(null, STDERR_FILENO);
+		}
 		(void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* else a cancel right now takes it along */
 		if (daemon_start(&l->command, l->socket, LINK_START_NS, &err) == 0)
 			_exit(0);

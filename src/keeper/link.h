@@ -31,6 +31,7 @@ struct link {
 	char socket[108];
 	struct link_page *pages;
 	unsigned n_pages, room;
+	bool is_quiet;  /* our stderr is the job's log: what a start says does not belong there */
 	bool may_start; /* allotd is ours to start again */
 	struct daemon_command command;
 	uint64_t next_try_ns;

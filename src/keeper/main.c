@@ -334,6 +334,7 @@ int main(int argc, char **argv)
 			  strerror(errno));
 		return EXIT_ALLOT_FAILED;
 	}
+	k.link.is_quiet = a.log != NULL;
 	r = start_command(&k);
 	if (r == 0) {
 		watch(&k);

@@ -41,10 +41,10 @@ LAYOUTS = [
     message("VIEWED", 18, "QQQQ", "total_bytes free_bytes used_bytes limit_bytes"),
     message("PROCS", 19, "II", "slot _"),
     message("PROC", 20, "iIQ", "pid flags used_bytes"),
-    message("RUN", 30, AMOUNT + AMOUNT + "IIIIQQIIII64s512s256s",
+    message("RUN", 30, AMOUNT + AMOUNT + "IIIIQQIIIIQ64s512s256s1024s",
             "request request_permille _ limit limit_permille _ job_class fail_policy "
             "when_full_wait n_gpus when_full_ns admit_wait_ns compute_min compute_max flags _ "
-            "name gpu command"),
+            "job_id name gpu command log"),
     message("WAITING", 31, "QIIQQ512s", "job_id position _ needed_bytes free_bytes text"),
     message("ADMITTED", 32, "QIIQQIIQII64s256s",
             "job_id n_gpus system_gpus request_bytes limit_bytes has_limit nested kill_grace_ns "
@@ -82,6 +82,17 @@ LAYOUTS = [
             "key value usual file note line source flags _"),
     message("RELOAD", 72, "II", "flags _"),
     message("RELOADED", 73, "II512s", "kind _ text"),
+    message("SHOW", 60, "Q", "job_id"),
+    message("JOB", 61, "QQIIiIIIQIIQQQII64s256s1024s512s1024s",
+            "job_id parent_id uid state keeper_pid job_class fail_policy when_full_wait "
+            "when_full_ns flags status queued_s started_s ended_s n_processes n_gpus name command "
+            "log reason gpus"),
+    message("WHY", 62, "Q", "job_id"),
+    message("WHY_ITEM", 63, "QIi16sIIIIQQQQQQQQQII512s1536s",
+            "job_id kind pid gpu gpu_index flags position waiting needed_bytes free_bytes "
+            "since_ns left_ns total_bytes allocatable_bytes reserve_bytes unmanaged_bytes "
+            "before_id n_holders mig_index sentence holders"),
+    message("WAIT", 65, "Q", "job_id"),
 ]
 BY_NAME = {m[0]: m for m in LAYOUTS}
 BY_NUMBER = {m[1]: m for m in LAYOUTS}
