@@ -71,8 +71,8 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[HAS_JOBS] = "SELECT count(*) FROM jobs",
 	[PUT_CONTEXT] = "INSERT OR REPLACE INTO contexts (gpu, driver, bytes) VALUES (?, ?, ?)",
 	[GET_CONTEXT] = "SELECT bytes FROM contexts WHERE gpu = ?1 AND driver = ?2",
-	[PUT_SCOPE] = "INSERT OR REPLACE INTO scopes (job, id, is_unit, name, path) VALUES"
-		      " (?, ?, ?, ?, ?)",
+	[PUT_SCOPE] = ("INSERT OR REPLACE INTO scopes (job, id, is_unit, name, path) VALUES"
+		       " (?, ?, ?, ?, ?)"),
 	[REMOVE_SCOPE] = "DELETE FROM scopes WHERE job = ?1",
 	[EACH_SCOPE] = "SELECT job, id, is_unit, name, path FROM scopes ORDER BY job",
 	[PUT_RUN] =
