@@ -55,7 +55,12 @@ def tag(state):
 def folders(state):
     """the folders of this allotd's jobs, below our own cgroup"""
     place = here()
-    return sorted(place.glob(f'**/allot-job-*-{tag(state)}.scope')) if place else []
+    while place:
+        try:
+            return sorted(place.glob(f'**/allot-job-*-{tag(state)}.scope'))
+        except FileNotFoundError:  # folders of others come and go meanwhile
+            pass
+    return []
 
 
 def members(folder):
