@@ -18,6 +18,7 @@
 #include "base/paths.h"
 #include "base/str.h"
 #include "cli/fields.h"
+#include "cli/names.h"
 #include "cli/parts.h"
 #include "cli/session.h"
 #include "client/find.h"
@@ -172,15 +173,22 @@ static int on_gpu(const void *item, void *arg)
 	struct wire_status_item it = *(const struct wire_status_item *)item;
 	struct doctor *d = arg;
 	struct fmt_buf total;
+	char place[24];
 
 	str_printable(it.model);
-	if (it.flags & WIRE_STATUS_LOST)
+	name_place(it.gpu_index, (it.flags & WIRE_STATUS_MIG) != 0, it.mig_index, place,
+		   sizeof(place));
+	if ((it.flags & WIRE_STATUS_LOST) && (it.flags & WIRE_STATUS_MIG))
+		report(d, VERDICT_WARN, "gpu", "nothing, when its card was divided anew on purpose",
+		       "MIG instance %s (%s) is gone", place, it.model);
+	else if (it.flags & WIRE_STATUS_LOST)
 		report(d, VERDICT_FAIL, "gpu",
 		       "dmesg tells why (Xid); reset the GPU (nvidia-smi -r) or boot again",
-		       "GPU %u (%s) is lost: it does not answer", it.gpu_index, it.model);
+		       "GPU %s (%s) is lost: it does not answer", place, it.model);
 	else
-		report(d, VERDICT_OK, "gpu", NULL, "GPU %u is %s, %s", it.gpu_index, it.model,
-		       fmt_size(&total, it.vram_total_bytes));
+		report(d, VERDICT_OK, "gpu", NULL, "GPU %s is %s, %s%s", place, it.model,
+		       fmt_size(&total, it.vram_total_bytes),
+		       it.flags & WIRE_STATUS_MIG_MODE ? ", in MIG mode" : "");
 	return 0;
 }
 
@@ -209,6 +217,56 @@ static void check_gpus(struct doctor *d)
 		report(d, VERDICT_FAIL, "gpu",
 		       "see the lines around this one; without a GPU: allotd --sim",
 		       "allotd has no GPU to share out");
+}
+
+#define UNMANAGED_SHOWN 3 /* of which a word is said; ps has them all */
+
+struct strangers {
+	unsigned n;
+	char text[800];
+};
+
+static int on_stranger(const void *item, void *arg)
+{
+	struct wire_ps_item it = *(const struct wire_ps_item *)item;
+	struct strangers *s = arg;
+	size_t len = strlen(s->text);
+	char user[64];
+
+	if (it.state != WIRE_STATE_UNMANAGED || s->n++ >= UNMANAGED_SHOWN)
+		return 0;
+	name_user(it.uid, user, sizeof(user));
+	(void)str_print(s->text + len, sizeof(s->text) - len, "; pid %d of %s (%.60s): %.120s",
+			it.pid, user[0] ? user : "somebody", it.command,
+			it.reason[0] ? it.reason : "not looked at yet");
+	return 0;
+}
+
+/* who came past allot, and what the policy of their GPU says of each */
+static void check_unmanaged(struct doctor *d)
+{
+	struct strangers s = { 0 };
+	struct wire_ps ask = { 0 };
+	struct client_place place;
+	struct client c;
+	int r = d->has_daemon ? client_find(d->common.socket, &place, NULL) : -ENOENT;
+
+	if (r == 0)
+		r = client_connect_within(&place, SESSION_TIMEOUT_NS, NULL);
+	if (r < 0)
+		return; /* said already */
+	client_init(&c, r);
+	r = client_list(&c, WIRE_PS, &ask, WIRE_PS_ITEM, on_stranger, &s, SESSION_TIMEOUT_NS, NULL);
+	client_fini(&c);
+	if (r < 0)
+		return; /* whatever it is, the checks before said it */
+	if (s.n)
+		report(d, VERDICT_WARN, "unmanaged",
+		       "start them with 'allot run', or make them jobs with 'allot adopt --pid "
+		       "PID'",
+		       "%u processes use a GPU past allot%s", s.n, s.text);
+	else
+		report(d, VERDICT_OK, "unmanaged", NULL, "no program uses a GPU past allot");
 }
 
 /* the programs that allot consists of; the libraries have their own check */
@@ -359,6 +417,7 @@ static int run(int argc, char **argv)
 	check_library(&d, "libcuda", "libcuda.so.1");
 	check_library(&d, "libnvidia-ml", "libnvidia-ml.so.1");
 	check_gpus(&d);
+	check_unmanaged(&d);
 	check_programs(&d);
 	check_shims(&d);
 	check_devices(&d);

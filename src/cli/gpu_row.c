@@ -26,6 +26,9 @@ static const struct field fields[] = {
 	{ F(BYTES, it.vram_requested_bytes, "vram_requested_bytes"), .title = "Promised" },
 	{ F(BYTES, it.vram_limits_bytes, "vram_limits_bytes"), .title = "Sum of limits" },
 	{ F(BYTES, it.vram_unmanaged_bytes, "vram_unmanaged_bytes"), .title = "Outside allot" },
+	{ F(U32, it.n_unmanaged, "unmanaged_processes"), .title = "Unmanaged processes" },
+	{ F(TEXT, policy, "unmanaged_policy"), .title = "Policy for them" },
+	{ F(U64, it.n_unmanaged_ended, "unmanaged_ended"), .title = "Ended by it" },
 	{ F(BYTES, it.vram_held_bytes, "vram_held_bytes"), .title = "Held by jobs" },
 	{ F(BYTES, it.vram_grantable_bytes, "vram_grantable_bytes"), .title = "Free to promise" },
 	{ F(BYTES, it.vram_burst_bytes, "vram_burst_bytes"), .title = "Free for bursts" },
@@ -75,6 +78,8 @@ void gpu_row_fill(struct gpu_row *row, const struct wire_status_item *item)
 		       : item->flags & WIRE_STATUS_STALE    ? "NVML does not answer"
 		       : item->flags & WIRE_STATUS_MIG_MODE ? "in MIG mode"
 							    : "ok");
+	(void)str_copy(row->policy, sizeof(row->policy),
+		       item->flags & WIRE_STATUS_KILL ? "kill" : "alert");
 	row->sample_age_ns = item->sample_age_ns;
 	row->jobs = json_array();
 	for (unsigned i = 0; i < n; i++)

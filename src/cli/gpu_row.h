@@ -9,7 +9,7 @@
 
 struct gpu_row {
 	struct wire_status_item it; /* texts printable */
-	char gpu[48], state[24];
+	char gpu[48], state[24], policy[8];
 	json_t *jobs; /* of the row; gpu_row_fini */
 	uint64_t sample_age_ns;
 	bool is_stale;

@@ -67,7 +67,7 @@ static void fill_for_people(struct ps_row *row)
 				it->reason);
 	else
 		(void)str_copy(row->what, sizeof(row->what),
-			       it->reason[0] ? it->reason : it->command);
+			       it->reason[0] && it->job_id ? it->reason : it->command);
 }
 
 void ps_row_fill(struct ps_row *row, const struct wire_ps_item *item)

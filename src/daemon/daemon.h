@@ -11,6 +11,7 @@
  *   pump       after every event: carries out what the ledger says is due, sets the timers
  *   jobs, programs, person   one handler a message, by who asks
  *   gpus       what the sampler saw, given to the ledger; names of GPUs
+ *   unmanaged  the programs that came past allot, and the policy for them
  *   sampler    the child that alone talks to NVML
  *   credit     the pages shared with the processes
  *   pages      some of them ready ahead
@@ -43,6 +44,7 @@ struct pages;
 struct store;
 struct sampler;
 struct gpus;
+struct unmanaged;
 struct pump;
 struct restart;
 struct scopes;
@@ -57,6 +59,7 @@ struct daemon {
 	struct store *store;
 	struct sampler *sampler;
 	struct gpus *gpus;
+	struct unmanaged *unmanaged;
 	struct pump *pump;
 	struct late *late;
 	struct deaths *deaths;

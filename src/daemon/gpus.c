@@ -20,6 +20,7 @@
 #include "daemon/programs.h"
 #include "daemon/sampler.h"
 #include "daemon/store.h"
+#include "daemon/unmanaged.h"
 #include "policy/ledger.h"
 
 #define QUIET_SAMPLES 3  /* alike, before looks take their place */
@@ -364,13 +365,22 @@ static uint64_t reserve_of(const struct daemon *d, const struct sampler_gpu *gpu
 	return a.bytes ? a.bytes : gpu->total_bytes / 1000 * a.permille;
 }
 
+static void set_policy(struct gpus *g, unsigned number)
+{
+	unmanaged_set_policy(g->daemon->unmanaged, number,
+			     gpus_config(g->daemon, &g->gpu[number].last).unmanaged ==
+				     CONFIG_UNMANAGED_KILL);
+}
+
 void gpus_configure(struct gpus *g)
 {
 	uint64_t now = clock_now_ns();
 
-	for (unsigned i = 0; i < g->n; i++)
+	for (unsigned i = 0; i < g->n; i++) {
 		ledger_gpu_set_reserve(g->daemon->ledger, i, reserve_of(g->daemon, &g->gpu[i].last),
 				       now);
+		set_policy(g, i);
+	}
 }
 
 static int add_gpu(struct gpus *g, const struct sampler_gpu *seen)
@@ -408,6 +418,7 @@ static int add_gpu(struct gpus *g, const struct sampler_gpu *seen)
 		 fmt_uuid(&uuid, gpus_uuid_prefix(gpu), seen->uuid.bytes),
 		 seen->known & SAMPLER_MIG_MODE ? ", in MIG mode: its instances are shared out"
 						: "");
+	set_policy(g, (unsigned)number);
 	return number;
 }
 
@@ -485,12 +496,17 @@ static unsigned sort_processes(struct gpus *g, unsigned number, const struct sam
 			       unsigned n_procs, struct ledger_sample *sample)
 {
 	struct gpu *gpu = &g->gpu[number];
+	struct daemon *d = g->daemon;
 	unsigned n_unknown = 0;
 	size_t n = 0;
 
 	gpu->n_strangers = 0;
+	unmanaged_begin(d->unmanaged, number);
 	for (unsigned i = 0; i < n_procs; i++) {
-		struct process *p = programs_of_pid(g->daemon, procs[i].pid, number);
+		struct process *p = process_by_pid(&d->registry, procs[i].pid);
+
+		if (!p && !unmanaged_is_known(d->unmanaged, procs[i].pid))
+			p = programs_of_pid(d, procs[i].pid, number);
 
 		if (p) {
 			g->readings[n++] = (struct ledger_reading){ .process = p->account,
@@ -503,7 +519,10 @@ static unsigned sort_processes(struct gpus *g, unsigned number, const struct sam
 				size_sat_add(sample->unmanaged_bytes, procs[i].bytes);
 		n_unknown += !procs[i].is_known;
 		add_stranger(gpu, &procs[i], n_procs);
+		unmanaged_saw(d->unmanaged, number, &procs[i]);
 	}
+	if (unmanaged_end(d->unmanaged, number, clock_now_ns()))
+		gpu->quiet = 0; /* and look soon again, properly */
 	sample->readings = g->readings;
 	sample->n_readings = n;
 	return n_unknown;

@@ -20,6 +20,7 @@
 #include "daemon/sampler.h"
 #include "daemon/scope.h"
 #include "daemon/store.h"
+#include "daemon/unmanaged.h"
 #include "gpu/proc.h"
 #include "policy/ledger.h"
 
@@ -173,9 +174,12 @@ static uint64_t list_strangers(struct daemon *d, struct peer *peer, uint32_t id,
 			continue;
 		n++;
 		fill_gpu(d, number, &m);
-		(void)proc_uid(d->proc_root, s->pid, &uid); /* gone, or not to be seen: unknown */
-		m.uid = uid;
-		(void)proc_command(d->proc_root, s->pid, m.command, sizeof(m.command));
+		if (!unmanaged_fill(d->unmanaged, number, s->pid, &m)) {
+			/* gone, or not to be seen: unknown */
+			(void)proc_uid(d->proc_root, s->pid, &uid);
+			m.uid = uid;
+			(void)proc_command(d->proc_root, s->pid, m.command, sizeof(m.command));
+		}
 		peer_send(peer, WIRE_PS_ITEM, id, &m);
 	}
 	return n;
@@ -240,6 +244,10 @@ static void fill_status(struct daemon *d, unsigned number, uint64_t now_ns,
 		last->known & SAMPLER_TEMPERATURE ? last->temperature_c : WIRE_UNKNOWN_U32;
 	m->power_mw = last->known & SAMPLER_POWER ? last->power_mw : WIRE_UNKNOWN_U32;
 	m->waiting = f.waiting;
+	m->n_unmanaged = gpus_at(d->gpus, number)->n_strangers;
+	m->n_unmanaged_ended = unmanaged_killed(d->unmanaged, number);
+	if (unmanaged_is_kill(d->unmanaged, number))
+		m->flags |= WIRE_STATUS_KILL;
 	m->sample_age_ns =
 		size_sat_sub(now_ns, size_max(f.sample_ns, gpus_at(d->gpus, number)->seen_ns));
 	if (f.lost)

@@ -36,6 +36,7 @@ void registry_init(struct registry *r)
 
 void registry_forget(struct registry *r)
 {
+	r->epoch++;
 	for (unsigned i = 0; i < REGISTRY_ANCESTORS; i++) {
 		if (r->ancestors[i].pid)
 			close(r->ancestors[i].pidfd);
@@ -157,6 +158,7 @@ struct process *process_new(struct job *job, pid_t pid, uint64_t start_ticks, in
 	list_append(&job->processes, &p->node);
 	list_append(bucket(r->processes, pid), &p->entry.node);
 	r->n_processes++;
+	r->epoch++;
 	job->has_new_members = r->has_new_members = true;
 	return p;
 }

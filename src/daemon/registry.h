@@ -146,6 +146,7 @@ struct registry {
 	struct list processes[REGISTRY_BUCKETS];
 	struct ancestor ancestors[REGISTRY_ANCESTORS];
 	unsigned next_ancestor;
+	uint64_t epoch; /* grows whenever somebody may belong to another job than before */
 };
 
 void registry_init(struct registry *r);

@@ -38,6 +38,7 @@
 #include "daemon/show.h"
 #include "daemon/simdir.h"
 #include "daemon/store.h"
+#include "daemon/unmanaged.h"
 #include "gpu/proc.h"
 
 void server_dispatch(struct daemon *d, struct peer *peer, const struct wire_message *msg, int *fds,
@@ -286,6 +287,8 @@ static int build(struct daemon *d, const struct server_options *o, struct err *e
 	if (r >= 0)
 		r = runs_new(d, &d->runs);
 	if (r >= 0)
+		r = unmanaged_new(d, &d->unmanaged);
+	if (r >= 0)
 		r = restart_new(d, &d->restart);
 	if (r >= 0)
 		r = pump_new(d, &d->pump);
@@ -370,6 +373,7 @@ struct daemon *server_free(struct daemon *d)
 	d->peers = peers_free(d->peers);
 	ledger_free(d->ledger);
 	d->gpus = gpus_free(d->gpus);
+	d->unmanaged = unmanaged_free(d->unmanaged);
 	d->store = store_close(d->store);
 	sd_event_unref(d->event);
 	if (d->ready_fd >= 0)

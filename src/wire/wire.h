@@ -378,6 +378,9 @@ struct wire_status_item {
 	uint32_t n_jobs;        /* may be more than fit below */
 	uint32_t mig_index;     /* with WIRE_STATUS_MIG; gi and ci too */
 	uint32_t gi, ci;        /* WIRE_UNKNOWN_U32: not known */
+	uint32_t n_unmanaged;   /* processes; vram_unmanaged_bytes may be more than they show */
+	uint32_t pad;
+	uint64_t n_unmanaged_ended; /* by the policy kill, since allotd began */
 	uint64_t jobs[64];
 	char pci_bus_id[16];
 	char model[WIRE_NAME_MAX];
@@ -387,6 +390,7 @@ struct wire_status_item {
 #define WIRE_STATUS_MIG   (1u << 2) /* a MIG instance; gpu_index is its card's */
 #define WIRE_STATUS_MIG_MODE \
 	(1u << 3) /* a card in MIG mode: its instances are shared out, not itself */
+#define WIRE_STATUS_KILL (1u << 4) /* unmanaged programs are ended there, not only shown */
 
 struct wire_set {
 	uint64_t job_id;
@@ -645,7 +649,7 @@ WIRE_CHECK(admitted, 56 + 64 + 256);
 WIRE_CHECK(ps_item, 112 + 64 + 256 + 512);
 WIRE_CHECK(adopt, 40 + 64);
 WIRE_CHECK(adopted, 32 + 64 + 256 + 256);
-WIRE_CHECK(status_item, 144 + 512 + 16 + 64);
+WIRE_CHECK(status_item, 160 + 512 + 16 + 64);
 WIRE_CHECK(config_item, 128 + 2304 + 64 + 1024 + 512 + 16);
 WIRE_CHECK(reloaded, 8 + 512);
 WIRE_CHECK(job_gpu, 64);

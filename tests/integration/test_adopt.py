@@ -4,7 +4,6 @@
 import os
 import signal
 import subprocess
-import time
 
 import tap
 import world
@@ -137,7 +136,7 @@ class AdoptTest(world.World):
         self.assertIn('which process?', self.adopt(code=2))
         self.assertIn('nothing can be adopted', self.run_job('--', world.ALLOT, 'adopt', '--pid', g.pid).stderr)
         (self.dir / 'sim/nvml-faults').write_text(f'graphics={g.pid}\n')
-        time.sleep(4)  # nothing else tells when it was seen
+        self.assertTrue(until(lambda: 'draws' in self.row(g.pid)['reason'], 6), self.row(g.pid))
         self.assertIn('draws on the screen', self.adopt('--pid', g.pid, code=2))
         (self.dir / 'sim/nvml-faults').unlink()
         self.assertTrue(until(lambda: self.cli('adopt', '--pid', g.pid).returncode == 0, 3))
