@@ -221,7 +221,7 @@ void graph_mem_unref(struct graph_mem *mem);
  * OUT_OF_MEMORY; INVALID_VALUE when an allocation of an earlier launch is still in use, unless
  * the exec frees such by itself.
  */
-CUresult graph_mem_prepare(CUcontext ctx, CUgraphExec exec);
+CUresult graph_mem_prepare(CUgraphExec exec);
 
 /** graph_mem_use, _release - an allocation node or a free node is carried out */
 void graph_mem_use(struct graph_mem *mem);

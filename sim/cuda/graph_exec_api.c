@@ -115,7 +115,7 @@ static CUresult launch(CUcontext ctx, CUgraphExec exec, CUstream handle, enum st
 	if (!capture_stream_is_active(stream)) {
 		r = capture_check_legacy(stream);
 		if (r == CUDA_SUCCESS)
-			r = graph_mem_prepare(stream->ctx, exec);
+			r = graph_mem_prepare(exec);
 	}
 	return r == CUDA_SUCCESS ? op_submit(stream, &op) : r;
 }

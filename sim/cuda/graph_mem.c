@@ -24,7 +24,7 @@ static struct list mems = { &mems, &mems };
 
 static struct holding *holding_of(const struct graph_mem *mem)
 {
-	return &holdings[mem->ctx->device->ordinal];
+	return &holdings[mem->alloc->device->ordinal];
 }
 
 CUresult graph_mem_new(CUcontext ctx, CUDA_MEM_ALLOC_NODE_PARAMS *params, struct graph_mem **ret)
@@ -37,8 +37,6 @@ CUresult graph_mem_new(CUcontext ctx, CUDA_MEM_ALLOC_NODE_PARAMS *params, struct
 	if (!params->bytesize || params->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    params->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (device != ctx->device)
-		return CUDA_ERROR_NOT_SUPPORTED;
 	if (bytes > device->info->memory_bytes)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	mem = calloc(1, sizeof(*mem));
@@ -157,9 +155,30 @@ static CUresult reserve(struct sim_device *device, uint64_t bytes)
 	return CUDA_SUCCESS;
 }
 
-CUresult graph_mem_prepare(CUcontext ctx, CUgraphExec exec)
+/* physical memory on one device for what a launch of @exec has there at most */
+static CUresult prepare_on(struct sim_device *device, CUgraphExec exec)
 {
-	uint64_t now_bytes, most_bytes;
+	uint64_t now_bytes = holdings[device->ordinal].live_bytes, most_bytes = now_bytes;
+
+	for (unsigned i = 0; i < exec->count; i++) {
+		const struct op *op = &exec->nodes[i].op;
+		const struct graph_mem *freed;
+
+		if (op->kind == OP_ALLOC && op->alloc.mem->alloc->device == device) {
+			now_bytes += op->alloc.mem->bytes;
+			most_bytes = size_max(most_bytes, now_bytes);
+		} else if (op->kind == OP_FREE) {
+			freed = graph_mem_find(op->free);
+			if (freed && freed->alloc->device == device)
+				now_bytes = size_sat_sub(now_bytes, freed->bytes);
+		}
+	}
+	return reserve(device, most_bytes);
+}
+
+CUresult graph_mem_prepare(CUgraphExec exec)
+{
+	CUresult r = CUDA_SUCCESS;
 
 	if (!exec->has_memory)
 		return CUDA_SUCCESS;
@@ -172,21 +191,9 @@ CUresult graph_mem_prepare(CUcontext ctx, CUgraphExec exec)
 			return CUDA_ERROR_INVALID_VALUE;
 		mem_free(op->alloc.mem);
 	}
-	now_bytes = most_bytes = holdings[ctx->device->ordinal].live_bytes;
-	for (unsigned i = 0; i < exec->count; i++) {
-		const struct op *op = &exec->nodes[i].op;
-		const struct graph_mem *freed;
-
-		if (op->kind == OP_ALLOC) {
-			now_bytes += op->alloc.mem->bytes;
-			most_bytes = size_max(most_bytes, now_bytes);
-		} else if (op->kind == OP_FREE) {
-			freed = graph_mem_find(op->free);
-			if (freed)
-				now_bytes = size_sat_sub(now_bytes, freed->bytes);
-		}
-	}
-	return reserve(ctx->device, most_bytes);
+	for (unsigned i = 0; r == CUDA_SUCCESS && i < sim.device_count; i++)
+		r = prepare_on(&sim.devices[i], exec);
+	return r;
 }
 
 void graph_ctx_fini(CUcontext ctx)

@@ -4,7 +4,9 @@
  * turn them into physical memory.  Everything else about graphs passes.
  *
  * A launch that would take the job over its limit fails with CUDA_ERROR_OUT_OF_MEMORY, as it does
- * on a full card.
+ * on a full card.  What a graph asks for is taken beforehand on one device, that of its last node
+ * that allocates; in the rare graph that allocates on several, the others' growth is charged behind
+ * the call.
  */
 #include "shim/graphs.h"
 
@@ -18,6 +20,9 @@
 #include "shim/reserve.h"
 
 _Atomic uint32_t graphs_have_memory;
+
+/* bit n: graphs of this process allocate on device n */
+static _Atomic uint64_t graph_devices;
 
 /* ---- how much a graph asks for ---- */
 
@@ -78,6 +83,8 @@ void graphs_note_alloc(CUgraph graph, CUdevice dev, uint64_t bytes)
 	if (dev < 0 && real_cuCtxGetDevice(&dev) != CUDA_SUCCESS)
 		return;
 	atomic_store_explicit(&graphs_have_memory, 1, memory_order_relaxed);
+	if (dev < 64)
+		atomic_fetch_or_explicit(&graph_devices, (uint64_t)1 << dev, memory_order_relaxed);
 	note(BLOCK_GRAPH, graph, (struct footprint){ .bytes = bytes, .dev = dev });
 }
 
@@ -213,6 +220,7 @@ CUresult cuGraphDestroy(CUgraph hGraph)
 
 struct growing {
 	bool is_watched;
+	CUdevice dev;
 	struct pool_call call;
 };
 
@@ -228,13 +236,33 @@ static bool grow_begin(struct footprint f, struct growing *ret)
 	if (slot == DEVICES_AWAY)
 		return false;
 	ret->is_watched = p != NULL;
+	ret->dev = f.dev;
 	return !p || pools_begin(p, f.bytes, &ret->call);
+}
+
+/* what graphs took on devices other than that which was charged beforehand */
+static void settle_others(CUdevice dev)
+{
+	uint64_t devices = atomic_load_explicit(&graph_devices, memory_order_relaxed);
+	int slot;
+
+	if (dev < 64)
+		devices &= ~((uint64_t)1 << dev);
+	for (int i = 0; i < 64 && devices >> i; i++) {
+		struct pool *p = devices >> i & 1 ? pools_graph(i, &slot) : NULL;
+
+		if (p)
+			pools_settle(p);
+	}
 }
 
 /* a launch cannot be undone: growth that was not to be had is trimmed when it has run */
 static void grow_end(struct growing *g)
 {
-	if (!g->is_watched || pools_end(&g->call))
+	if (!g->is_watched)
+		return;
+	settle_others(g->dev);
+	if (pools_end(&g->call))
 		return;
 	pools_freed();
 	pools_undone(&g->call);

@@ -8,6 +8,8 @@
  * to it.
  *
  * Managed memory is charged in full although it may lie in host memory: nothing else bounds it.
+ * With several GPUs it is charged to the one that was current when it was made, wherever its pages
+ * go: one of them has to bear it, and pages move by themselves.
  * NVML never shows it with its process (wire/page.h), so its amount is told to allotd.
  */
 #include "base/size.h"

@@ -152,6 +152,9 @@ class Pair(Cards):
     def test_a16_memory_mapped_on_both_is_charged_once(self):
         self.assertEqual(self.case('vmm'), '')
 
+    def test_a_graph_that_allocates_on_both(self):
+        self.assertEqual(self.case('graph'), '')
+
     def test_managed_memory_is_charged_where_it_was_made(self):
         self.assertEqual(self.case('managed'), '')
 

@@ -21,43 +21,51 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 
-#define CALLS(X)                    \
-	X(cuInit)                   \
-	X(cuDeviceGetCount)         \
-	X(cuDeviceCanAccessPeer)    \
-	X(cuDevicePrimaryCtxRetain) \
-	X(cuCtxCreate_v2)           \
-	X(cuCtxDestroy_v2)          \
-	X(cuCtxSetCurrent)          \
-	X(cuCtxSynchronize)         \
-	X(cuCtxEnablePeerAccess)    \
-	X(cuCtxDisablePeerAccess)   \
-	X(cuStreamCreate)           \
-	X(cuStreamSynchronize)      \
-	X(cuMemGetInfo_v2)          \
-	X(cuMemAlloc_v2)            \
-	X(cuMemAllocManaged)        \
-	X(cuMemAllocAsync)          \
-	X(cuMemAllocFromPoolAsync)  \
-	X(cuMemFreeAsync)           \
-	X(cuMemFree_v2)             \
-	X(cuMemPoolCreate)          \
-	X(cuMemPoolDestroy)         \
-	X(cuMemPoolSetAccess)       \
-	X(cuMemPoolTrimTo)          \
-	X(cuMemCreate)              \
-	X(cuMemRelease)             \
-	X(cuMemAddressReserve)      \
-	X(cuMemAddressFree)         \
-	X(cuMemMap)                 \
-	X(cuMemUnmap)               \
-	X(cuMemSetAccess)           \
-	X(cuMemsetD8_v2)            \
-	X(cuMemcpyPeer)             \
-	X(cuMemcpyDtoH_v2)          \
-	X(cuArrayCreate_v2)         \
-	X(cuArrayDestroy)           \
-	X(cuPointerGetAttribute)    \
+#define CALLS(X)                       \
+	X(cuInit)                      \
+	X(cuDeviceGetCount)            \
+	X(cuDeviceCanAccessPeer)       \
+	X(cuDevicePrimaryCtxRetain)    \
+	X(cuCtxCreate_v2)              \
+	X(cuCtxDestroy_v2)             \
+	X(cuCtxSetCurrent)             \
+	X(cuCtxSynchronize)            \
+	X(cuCtxEnablePeerAccess)       \
+	X(cuCtxDisablePeerAccess)      \
+	X(cuStreamCreate)              \
+	X(cuStreamSynchronize)         \
+	X(cuMemGetInfo_v2)             \
+	X(cuDeviceGraphMemTrim)        \
+	X(cuGraphCreate)               \
+	X(cuGraphDestroy)              \
+	X(cuGraphAddMemAllocNode)      \
+	X(cuGraphAddMemFreeNode)       \
+	X(cuGraphInstantiateWithFlags) \
+	X(cuGraphLaunch)               \
+	X(cuGraphExecDestroy)          \
+	X(cuMemAlloc_v2)               \
+	X(cuMemAllocManaged)           \
+	X(cuMemAllocAsync)             \
+	X(cuMemAllocFromPoolAsync)     \
+	X(cuMemFreeAsync)              \
+	X(cuMemFree_v2)                \
+	X(cuMemPoolCreate)             \
+	X(cuMemPoolDestroy)            \
+	X(cuMemPoolSetAccess)          \
+	X(cuMemPoolTrimTo)             \
+	X(cuMemCreate)                 \
+	X(cuMemRelease)                \
+	X(cuMemAddressReserve)         \
+	X(cuMemAddressFree)            \
+	X(cuMemMap)                    \
+	X(cuMemUnmap)                  \
+	X(cuMemSetAccess)              \
+	X(cuMemsetD8_v2)               \
+	X(cuMemcpyPeer)                \
+	X(cuMemcpyDtoH_v2)             \
+	X(cuArrayCreate_v2)            \
+	X(cuArrayDestroy)              \
+	X(cuPointerGetAttribute)       \
 	X(cuDeviceGetDefaultMemPool)
 #define DECLARE(name) static pfn_##name *p_##name;
 CALLS(DECLARE)
@@ -292,6 +300,37 @@ static void peer(void)
 	CHECK(fell_by(0, 0));
 }
 
+/* a graph that allocates on both */
+static void graph(void)
+{
+	CUgraphNode made[2], freed;
+	CUgraph g;
+	CUgraphExec exec;
+
+	current(0);
+	OK(p_cuGraphCreate(&g, 0));
+	for (int n = 0; n < 2; n++) {
+		CUDA_MEM_ALLOC_NODE_PARAMS params = {
+			.poolProps = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+				       .location = { CU_MEM_LOCATION_TYPE_DEVICE, n } },
+			.bytesize = 64 * MIB << n
+		};
+
+		OK(p_cuGraphAddMemAllocNode(&made[n], g, n ? &made[0] : NULL, n ? 1 : 0, &params));
+		OK(p_cuGraphAddMemFreeNode(&freed, g, &made[n], 1, params.dptr));
+	}
+	OK(p_cuGraphInstantiateWithFlags(&exec, g, 0));
+	OK(p_cuGraphLaunch(exec, NULL));
+	OK(p_cuCtxSynchronize());
+	CHECK(fell_by(64 * MIB, 128 * MIB));
+	current(0);
+	OK(p_cuGraphExecDestroy(exec));
+	OK(p_cuGraphDestroy(g));
+	OK(p_cuDeviceGraphMemTrim(0));
+	OK(p_cuDeviceGraphMemTrim(1));
+	CHECK(fell_by(0, 0));
+}
+
 /* a context that goes while another card is current takes along what lived in it */
 static void context(void)
 {
@@ -330,9 +369,9 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "linear", linear },   { "async", async },     { "pool", pool },
-		{ "vmm", vmm },         { "managed", managed }, { "peer", peer },
-		{ "context", context }, { "wall", wall },
+		{ "linear", linear }, { "async", async },     { "pool", pool },
+		{ "vmm", vmm },       { "managed", managed }, { "peer", peer },
+		{ "graph", graph },   { "context", context }, { "wall", wall },
 	};
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
 
