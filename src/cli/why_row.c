@@ -81,6 +81,8 @@ void why_row_fill(struct why_row *row, const struct wire_why_item *m)
 	memset(row, 0, sizeof(*row));
 	row->m = *m;
 	str_printable(row->m.sentence);
+	if (row->m.sentence[0] == 'j')
+		row->m.sentence[0] = 'J'; /* the ledger's texts begin small */
 	(void)str_copy(row->kind, sizeof(row->kind), kind_name(m->kind));
 	(void)str_print(row->line, sizeof(row->line), "%u of %u", m->position, m->waiting);
 	row->gpu_index = row->mig_index = WIRE_UNKNOWN_U32;
