@@ -22,6 +22,7 @@
 #include "cli/parts.h"
 #include "cli/session.h"
 #include "client/find.h"
+#include "config/config.h"
 
 /*
  * Every check is a line: ok, warn or fail, what was found, and for what is not ok the fix.  A
@@ -401,6 +402,30 @@ static void check_preload(struct doctor *d)
 		report(d, VERDICT_OK, "preload", NULL, "no library is preloaded machine-wide");
 }
 
+/* the file that an allotd started by us would read */
+static void check_config(struct doctor *d)
+{
+	static struct config c;
+	static struct config_report found;
+	bool is_system = geteuid() == 0;
+	char path[PATHS_MAX], text[PATHS_MAX + 320];
+	int r = config_default_path(is_system, path, sizeof(path));
+
+	if (r < 0)
+		return; /* nothing of ours works with such a path, and says so */
+	r = config_read_file(path, is_system ? CONFIG_MODE_SYSTEM : CONFIG_MODE_USER, &c, &found);
+	if (r == -ENOENT) {
+		report(d, VERDICT_OK, "config", NULL, "%s is not there: all by default", path);
+	} else if (r == 0) {
+		report(d, VERDICT_OK, "config", NULL, "%s has no mistakes", path);
+	} else {
+		config_mistake_text(path, &found.at[0], text, sizeof(text));
+		report(d, VERDICT_FAIL, "config",
+		       "'allot config check' shows all mistakes; no allotd starts with one", "%s",
+		       text);
+	}
+}
+
 static int run(int argc, char **argv)
 {
 	struct doctor d = { 0 };
@@ -419,6 +444,7 @@ static int run(int argc, char **argv)
 	check_gpus(&d);
 	check_unmanaged(&d);
 	check_programs(&d);
+	check_config(&d);
 	check_shims(&d);
 	check_devices(&d);
 	check_cgroup(&d);

@@ -578,7 +578,9 @@ const struct cmd cmd_run = {
 		"below\n"
 		"$XDG_STATE_HOME/allot/logs, the newest 64 MiB of it.\n\n"
 		"Defaults from the environment: ALLOT_VRAM, ALLOT_CLASS, "
-		"CUDA_DEVICE_MEMORY_LIMIT,\nCUDA_VISIBLE_DEVICES (as --gpu).\n",
+		"CUDA_DEVICE_MEMORY_LIMIT[_N],\nCUDA_VISIBLE_DEVICES (as --gpu); then from "
+		"allotd's "
+		"configuration (allot.yaml(5)).\n",
 	.opts = opts,
 	.has_command = true,
 	.run = run,

@@ -113,6 +113,18 @@ class Files(world.World):
             if item['default'] is not None or item['value'] is not None:
                 self.assertEqual(said[item['key']], item['default'] or item['value'], item['key'])
 
+    def test_doctor_names_a_mistake(self):
+        (self.dir / 'allot').mkdir()
+        self.dir.chmod(0o755)
+        path = self.write(BAD, 'allot/allot.yaml')
+        other = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] if os.geteuid() == 0 else []
+        r = subprocess.run([*other, ALLOT, 'doctor', '-o', 'json'], env=self.env, capture_output=True, text=True,
+                           timeout=60, check=False, stdin=subprocess.DEVNULL)
+        checks = [c for c in json.loads(r.stdout)['items'] if c['check'] == 'config']
+        self.assertEqual(len(checks), 1)
+        self.assertEqual(checks[0]['verdict'], 'fail')
+        self.assertIn(f'{path}:2:3: ', checks[0]['found'])
+
     def test_words(self):
         r = self.cli('config', 'chek')
         self.assertEqual(r.returncode, 2)

@@ -25,7 +25,7 @@ class Driver(world.World):
         (self.folder / 'profile.conf').write_text(world.own_profile('h200'))
 
     def daemon_args(self):
-        return [ALLOTD, '--foreground', '--socket', self.socket, '--state', self.state, '--driver', str(self.folder)]
+        return [ALLOTD, '--foreground', f'--config=-{self.dir}/allot.yaml', '--socket', self.socket, '--state', self.state, '--driver', str(self.folder)]
 
     def fence(self, free_back=True):
         g = Gpu(self, '-J', 'one', '--vram', '1G:2G').start()

@@ -124,7 +124,7 @@ class OtherLinking(Storm):
             (folder / 'libcuda.so.1').symlink_to(BUILD / 'sim/nosym/libcuda.so.1')
             (folder / 'libnvidia-ml.so.1').symlink_to(BUILD / 'sim/libnvidia-ml.so.1')
             (folder / 'profile.conf').write_text(world.own_profile('h200'))
-        return [world.ALLOTD, '--foreground', '--socket', self.socket, '--state', self.state, '--driver', str(folder)]
+        return [world.ALLOTD, '--foreground', f'--config=-{self.dir}/allot.yaml', '--socket', self.socket, '--state', self.state, '--driver', str(folder)]
 
     def test_a1_a3_a22_no_job_is_ever_over_its_limit(self):
         self.weather(1000)

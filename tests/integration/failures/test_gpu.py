@@ -211,7 +211,7 @@ class Driver(Faulty):
             (self.folder / name).unlink()
 
     def daemon_args(self):
-        return [world.ALLOTD, '--foreground', '--socket', self.socket, '--state', self.state, '--driver', str(self.folder)]
+        return [world.ALLOTD, '--foreground', f'--config=-{self.dir}/allot.yaml', '--socket', self.socket, '--state', self.state, '--driver', str(self.folder)]
 
     def test_the_driver_is_taken_away_and_another_comes(self):
         g = Gpu(self, '-J', 'one', '--vram', '1G:2G').start()
