@@ -117,6 +117,31 @@ class Bench:
         self.row('cuMemGetInfo', max(delta('mem-get-info') / 1e3, 0.01), 40, 'us', f'native {median("bare", "mem-get-info") / 1e3:.1f} us')
         self.row('start of a CUDA program', max(delta('start') / 1e6, 0.01), 5, 'ms', f'native {median("bare", "start") / 1e6:.1f} ms')
 
+    def paths(self):
+        """calls that frameworks make all the time: both ways in one process"""
+        prog = self.bench / 'bench_paths'
+        got = [figures(self.in_job(prog)) for _ in range(2 if self.args.gate else 5)]
+        for name, text, bar in (('copy-4B', 'copy of 4 bytes', 30), ('event-record', 'cuEventRecord', 30),
+                                ('graph-launch', 'launch of a graph of 64 nodes', 100),
+                                ('async-pair', 'cuMemAllocAsync and its free', 200)):
+            tax, native = (statistics.median(f[n][0] for f in got) for n in (f'{name}-tax', name))
+            self.row(text, max(tax, 0.01), bar, 'ns', f'native {native:.0f} ns')
+
+    def status(self):
+        """the command line, from its start to its end"""
+        def way(*cmd):
+            start = time.monotonic_ns()
+            subprocess.run(list(map(str, cmd)), env={**os.environ, **self.env}, check=True, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL)
+            return (time.monotonic_ns() - start) / 1e6
+
+        pairs = [(way(self.bench / 'bench_stamp'), way(self.allot, 'status')) for _ in range(60 if self.args.gate else 200)]
+        floor, ours = (statistics.median(p[k] for p in pairs) for k in (0, 1))
+        note = f'bare start {floor:.2f} ms'
+        if self.args.real:
+            note += f', nvidia-smi {statistics.median(way("nvidia-smi") for _ in range(5)):.0f} ms'
+        self.row('allot status', ours, max(3, 1.2 * floor), 'ms', note)
+
     def no_cuda(self):
         """a program that never touches CUDA: only the loader's work"""
         lib = ':'.join(str(self.build / 'lib' / f) for f in ('liballot-cuda.so', 'liballot-nvml.so'))
@@ -203,7 +228,7 @@ def main():
     p.add_argument('--only', default='')
     args = p.parse_args()
     b = Bench(args)
-    measures = ['calls', 'no_cuda', 'attach', 'release', 'admission', 'idle']
+    measures = ['calls', 'paths', 'status', 'no_cuda', 'attach', 'release', 'admission', 'idle']
     try:
         for name in measures:
             if not args.only or name in args.only.split(','):

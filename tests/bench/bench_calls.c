@@ -18,6 +18,7 @@
 #include "base/parse.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "bench_driver.h"
 #include "kernels_ptx.h"
 
 #define CALLS(X)                    \
@@ -82,35 +83,6 @@ static void measure_launch(void)
 	report("launch");
 }
 
-/*
- * The driver itself, loaded beside the shim: dlmopen into the base namespace gives the mapped file.
- * NULL when there is no shim in between.
- */
-static void *direct_driver(void)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	void *found = NULL;
-	char line[4096];
-
-	while (maps && !found && fgets(line, sizeof(line), maps)) {
-		char *path = strchr(line, '/'), *name;
-		void *lib;
-
-		if (!path)
-			continue;
-		path[strcspn(path, "\n")] = '\0';
-		name = strrchr(path, '/') + 1;
-		if (strncmp(name, "libcuda.so", 10) != 0)
-			continue;
-		lib = dlmopen(LM_ID_BASE, path, RTLD_NOW | RTLD_LOCAL);
-		if (lib && dlsym(lib, "cuLaunchKernel") != (void *)p_cuLaunchKernel)
-			found = lib;
-	}
-	if (maps)
-		(void)fclose(maps);
-	return found;
-}
-
 static double launch_batch(pfn_cuLaunchKernel *f)
 {
 	uint64_t start = clock_now_ns(), end;
@@ -125,7 +97,7 @@ static double launch_batch(pfn_cuLaunchKernel *f)
 /* through the shim and past it in one process, ABBA: what differs is the shim */
 static void measure_launch_tax(void)
 {
-	void *driver = direct_driver();
+	void *driver = bench_direct_driver((void *)p_cuInit);
 	pfn_cuLaunchKernel *direct =
 		driver ? (pfn_cuLaunchKernel *)dlsym(driver, "cuLaunchKernel") : NULL;
 	double plain[MAX_BATCHES];
@@ -168,7 +140,7 @@ static void measure_memory(size_t bytes, const char *size)
 {
 	struct memory_calls through = { p_cuMemAlloc_v2, p_cuMemFree_v2 }, direct = through;
 	static double taxes[2][MAX_BATCHES], natives[2][MAX_BATCHES];
-	void *driver = direct_driver();
+	void *driver = bench_direct_driver((void *)p_cuInit);
 	char name[64];
 
 	if (driver) {
