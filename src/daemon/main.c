@@ -35,7 +35,7 @@ static const char usage_text[] =
 	"      --state DIR       keep what a restart must know there (root: " PATHS_SYSTEM_STATE
 	";\n"
 	"                        else $XDG_STATE_HOME/allot)\n"
-	"      --sim[=PROFILE]   simulated GPUs: a name (h200, rtx6000ada, small4g, four) or a "
+	"      --sim[=PROFILE]   simulated GPUs: a name (h200, rtx6000ada, four, mig …) or a "
 	"file\n"
 	"      --driver DIR      libcuda.so.1 and libnvidia-ml.so.1 of that folder\n"
 	"      --user            a user's own daemon, also for root\n"

@@ -98,7 +98,7 @@ class KillTest(Strangers):
         g = self.stranger(*NOBODY)
         began = time.monotonic()
         self.reason(g.pid, 'will end it')
-        self.assertEqual(g.p.wait(10), -signal.SIGTERM)
+        self.assertEqual(g.p.wait(25), -signal.SIGTERM)
         self.assertGreater(time.monotonic() - began, 0.5)  # never on one sample alone
         self.assertIn(f'unmanaged process {g.pid} ({Gpu.PROGRAM}) of uid 65534: SIGTERM', self.said())
         gpu = self.status()[0]
@@ -114,7 +114,7 @@ class KillTest(Strangers):
 
     def test_one_that_does_not_listen(self):
         g = self.stranger(*NOBODY, 'sh', '-c', 'trap "" TERM; exec "$0"')
-        self.assertEqual(g.p.wait(15), -signal.SIGKILL)
+        self.assertEqual(g.p.wait(30), -signal.SIGKILL)
         self.assertIn('did not end: SIGKILL', self.said())
 
     def test_graphics_never(self):
@@ -160,8 +160,8 @@ class KillTest(Strangers):
         """a file of the user's own, and a server whose parent is no control daemon"""
         mine = self.run_as(self.copy(Gpu.PROGRAM, 'Xorg', owner=65534))
         orphan = self.run_as(self.copy(Gpu.PROGRAM, 'nvidia-cuda-mps-server'))
-        self.assertEqual(mine.p.wait(10), -signal.SIGTERM)
-        self.assertEqual(orphan.p.wait(10), -signal.SIGTERM)
+        self.assertEqual(mine.p.wait(25), -signal.SIGTERM)
+        self.assertEqual(orphan.p.wait(25), -signal.SIGTERM)
 
     def test_what_ran_before_never(self):
         (self.dir / 'allot.yaml').write_text('jobs:\n  kill_grace: 1s\n')
@@ -178,7 +178,7 @@ class KillTest(Strangers):
         self.start_daemon()
         self.reason(g.pid, 'spares it: it ran before')
         later = self.stranger(*NOBODY)
-        self.assertEqual(later.p.wait(10), -signal.SIGTERM)
+        self.assertEqual(later.p.wait(25), -signal.SIGTERM)
         self.assertTrue(world.alive(g.pid))
         g.end()
 
