@@ -41,7 +41,8 @@ static const char *const profile_places[] = {
 static int find_profile(const char *profile, char *buf, size_t size, struct err *err)
 {
 	char place[ARRAY_SIZE(profile_places)][PATHS_MAX];
-	static const char *const known[] = { "h200", "rtx6000ada", "small4g", "four", "mig", NULL };
+	static const char *const known[] = { "h200",   "rtx6000ada", "small4g", "four",
+					     "h200x2", "mig",        NULL };
 	const char *candidates[ARRAY_SIZE(profile_places) + 1] = { NULL }, *near;
 
 	if (strchr(profile, '/') || strstr(profile, ".conf")) {
@@ -62,10 +63,11 @@ static int find_profile(const char *profile, char *buf, size_t size, struct err 
 		return err_set(err, -ENOENT,
 			       "the profile '%s' is not beside allotd: install allot whole",
 			       profile);
-	return err_set(err, -ENOENT,
-		       "no profile '%.60s'%s%s%s: known are h200, rtx6000ada, small4g, four, mig, "
-		       "or give a file's path",
-		       profile, near ? ", did you mean '" : "", near ? near : "", near ? "'" : "");
+	return err_set(
+		err, -ENOENT,
+		"no profile '%.60s'%s%s%s: known are h200, rtx6000ada, small4g, four, h200x2, mig, "
+		"or give a file's path",
+		profile, near ? ", did you mean '" : "", near ? near : "", near ? "'" : "");
 }
 
 /* a link that is there from one moment to the next, whatever was there before */

@@ -13,10 +13,9 @@
 #define SINCE 1000
 
 /* an ordinary user's program that came past allot after the policy was set */
-static const struct unmanaged_facts usual = { .kinds = SAMPLER_PROC_COMPUTE,
-					      .is_known = true,
-					      .uid = 1000,
-					      .start_ticks = SINCE + 1 };
+static const struct unmanaged_facts usual = {
+	.kinds = SAMPLER_PROC_COMPUTE, .is_known = true, .uid = 1000, .start_ticks = SINCE + 1
+};
 
 static void check(struct unmanaged_facts f, enum unmanaged_verdict expected)
 {
