@@ -130,11 +130,11 @@ static uint64_t op_elastic(void *owner, unsigned slot)
 	return s ? atomic_load(&s->elastic_bytes) : 0;
 }
 
-static bool op_moves(void *owner)
+static uint64_t op_moving(void *owner, unsigned slot)
 {
-	struct process *p = owner;
+	struct credit_slot *s = slot_of(owner, slot);
 
-	return p->page && atomic_load(&p->page->moving) != 0;
+	return s ? atomic_load(&s->moving_bytes) : 0;
 }
 
 const struct credit_ops credit_page_ops = {
@@ -145,5 +145,5 @@ const struct credit_ops credit_page_ops = {
 	.set_granted = op_set_granted,
 	.managed = op_managed,
 	.elastic = op_elastic,
-	.moves = op_moves,
+	.moving = op_moving,
 };

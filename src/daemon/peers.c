@@ -443,6 +443,7 @@ static struct peer *peer_add(struct peers *peers, int fd, const struct ucred *cr
 	peer->peers = peers;
 	peer->fd = fd;
 	peer->context_slot = -1;
+	peer->overdraft_slot = -1;
 	peer->pid = cred->pid;
 	peer->uid = cred->uid;
 	peer->gid = cred->gid;

@@ -64,6 +64,7 @@ struct peer {
 	struct list process_node;
 	struct ask *ask;       /* an answer that is still to come */
 	int context_slot;      /* a context was granted and not yet reported; -1: none */
+	int overdraft_slot;    /* the same of an overdraft */
 	struct job *job;       /* whose keeper this is */
 	uint64_t observed_job; /* of an observer: the id of its job; 0: nobody's */
 	bool is_observer;

@@ -75,6 +75,8 @@ static void take_back(struct daemon *d, struct process *p, uint32_t kind, unsign
 
 	if (kind == WIRE_NEED_CONTEXT)
 		(void)ledger_context_done(d->ledger, p->account, slot, false, NULL, now, NULL);
+	else if (kind == WIRE_NEED_OVERDRAFT)
+		ledger_overdraft_done(d->ledger, p->account, slot, 0, now);
 	else
 		ledger_give_back(d->ledger, p->account, slot, bytes, now);
 }
@@ -92,11 +94,37 @@ static void send_grant(struct daemon *d, struct peer *peer, uint32_t request_id,
 	(void)str_copy(m.text, sizeof(m.text), g->text);
 	if (g->result == LEDGER_OK && kind == WIRE_NEED_CONTEXT)
 		peer->context_slot = (int)slot;
+	if (g->result == LEDGER_OK && kind == WIRE_NEED_OVERDRAFT)
+		peer->overdraft_slot = (int)slot;
 	peer_send(peer, WIRE_GRANT, request_id, &m);
 	if (g->result == LEDGER_OK && peer->is_doomed) {
-		peer->context_slot = -1;
+		peer->context_slot = peer->overdraft_slot = -1;
 		take_back(d, peer->process, kind, slot, g->bytes);
 	}
+}
+
+static bool may_need(struct peer *peer, const struct wire_message *msg)
+{
+	const struct wire_need *m = msg->payload;
+
+	if (!is_program(peer, msg))
+		return false;
+	if (m->kind < WIRE_NEED_MEMORY || m->kind > WIRE_NEED_OVERDRAFT) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE, "need of kind %u is unknown",
+			    m->kind);
+		return false;
+	}
+	if (m->kind == WIRE_NEED_CONTEXT && peer->context_slot >= 0) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE,
+			    "a second context before CONTEXT_DONE of the first");
+		return false;
+	}
+	if (m->kind == WIRE_NEED_OVERDRAFT && peer->overdraft_slot >= 0) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE,
+			    "a second overdraft before OVERDRAFT_DONE of the first");
+		return false;
+	}
+	return true;
 }
 
 void programs_need(struct daemon *d, struct peer *peer, const struct wire_message *msg)
@@ -109,18 +137,8 @@ void programs_need(struct daemon *d, struct peer *peer, const struct wire_messag
 	struct ask *ask;
 	enum ledger_result result;
 
-	if (!is_program(peer, msg))
+	if (!may_need(peer, msg))
 		return;
-	if (m->kind != WIRE_NEED_MEMORY && m->kind != WIRE_NEED_CONTEXT) {
-		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE, "need of kind %u is unknown",
-			    m->kind);
-		return;
-	}
-	if (m->kind == WIRE_NEED_CONTEXT && peer->context_slot >= 0) {
-		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE,
-			    "a second context before CONTEXT_DONE of the first");
-		return;
-	}
 	ask = ask_new(peer, p, msg->request_id, m->slot, m->kind);
 	if (!ask) {
 		peer_refuse(peer, msg->request_id, WIRE_CODE_FAILED, "allotd has no memory");
@@ -129,6 +147,9 @@ void programs_need(struct daemon *d, struct peer *peer, const struct wire_messag
 	if (m->kind == WIRE_NEED_CONTEXT)
 		result = ledger_need_context(d->ledger, p->account, m->slot, flags, ask, now,
 					     &grant);
+	else if (m->kind == WIRE_NEED_OVERDRAFT)
+		result = ledger_need_overdraft(d->ledger, p->account, m->slot, m->bytes, flags, ask,
+					       now, &grant);
 	else
 		result = ledger_need(d->ledger, p->account, m->slot, m->bytes, flags, ask, now,
 				     &grant);
@@ -157,6 +178,22 @@ void programs_answer(struct daemon *d, const struct ledger_event *ev)
 	}
 	peer_release(peer);
 	send_grant(d, peer, request_id, kind, ev->slot, &ev->grant);
+}
+
+void programs_overdraft_done(struct daemon *d, struct peer *peer, const struct wire_message *msg)
+{
+	const struct wire_overdraft_done *m = msg->payload;
+
+	if (!is_program(peer, msg))
+		return;
+	if (peer->overdraft_slot < 0 || (uint32_t)peer->overdraft_slot != m->slot) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_USAGE,
+			    "no overdraft was granted in slot %u on this connection", m->slot);
+		return;
+	}
+	peer->overdraft_slot = -1;
+	ledger_overdraft_done(d->ledger, peer->process->account, m->slot, m->kept_bytes,
+			      clock_now_ns());
 }
 
 /* ---- contexts ---- */
@@ -366,6 +403,9 @@ void programs_closed(struct daemon *d, struct peer *peer)
 	if (peer->context_slot >= 0)
 		(void)ledger_context_done(d->ledger, p->account, (unsigned)peer->context_slot, true,
 					  NULL, now, NULL);
+	/* and of what a call beyond the limit took */
+	if (peer->overdraft_slot >= 0)
+		ledger_overdraft_lost(d->ledger, p->account, (unsigned)peer->overdraft_slot, now);
 	if (list_is_empty(&p->peers))
 		life_detach(p);
 }

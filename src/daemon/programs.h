@@ -17,6 +17,7 @@ void programs_attach(struct daemon *d, struct peer *peer, const struct wire_mess
 		     unsigned n_fds);
 void programs_need(struct daemon *d, struct peer *peer, const struct wire_message *msg);
 void programs_context_done(struct daemon *d, struct peer *peer, const struct wire_message *msg);
+void programs_overdraft_done(struct daemon *d, struct peer *peer, const struct wire_message *msg);
 void programs_settle(struct daemon *d, struct peer *peer, const struct wire_message *msg);
 void programs_view(struct daemon *d, struct peer *peer, const struct wire_message *msg);
 void programs_procs(struct daemon *d, struct peer *peer, const struct wire_message *msg);

@@ -55,6 +55,9 @@ void server_dispatch(struct daemon *d, struct peer *peer, const struct wire_mess
 	case WIRE_NEED:
 		programs_need(d, peer, msg);
 		return;
+	case WIRE_OVERDRAFT_DONE:
+		programs_overdraft_done(d, peer, msg);
+		return;
 	case WIRE_CONTEXT_DONE:
 		programs_context_done(d, peer, msg);
 		return;

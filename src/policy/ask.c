@@ -60,6 +60,8 @@ void grant_undo(struct ledger *l, struct ticket *t, uint64_t now_ns)
 	else if (t->kind == TICKET_CONTEXT)
 		(void)ledger_context_done(l, t->account->process, t->account->slot, false, NULL,
 					  now_ns, NULL);
+	else if (t->kind == TICKET_TURN)
+		ledger_overdraft_done(l, t->account->process, t->account->slot, 0, now_ns);
 }
 
 static enum ledger_result refuse(struct ledger *l, struct ticket *t, enum ledger_result result,
@@ -136,37 +138,70 @@ static enum ledger_result ask_in_line(struct ledger *l, struct ticket *t, uint64
 	return LEDGER_WAIT;
 }
 
+/** ticket_new - as @like, for @a; NULL: *ret is the refusal */
+struct ticket *ticket_new(struct ledger *l, struct account *a, const struct ticket *like,
+			  uint64_t now_ns, struct ledger_grant *ret)
+{
+	struct ticket *t = NULL;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->result = LEDGER_NO_LEASE;
+	if (!a || a->process->state != LEDGER_ATTACHED)
+		return NULL;
+	t = malloc(sizeof(*t));
+	if (!t) {
+		grant_fill(l, a, ret);
+		(void)str_copy(ret->text, sizeof(ret->text), "allotd has no memory left");
+		ret->result = LEDGER_FULL;
+		return NULL;
+	}
+	*t = *like;
+	t->account = a;
+	t->id = ++l->last_id;
+	t->since_ns = now_ns;
+	return t;
+}
+
+/* is it only what is under way for a moment that takes the room? */
+static bool would_fit_soon(struct ticket *t)
+{
+	struct gpu *g = t->account->lease->gpu;
+	uint64_t overdraft = g->overdraft;
+	struct block b;
+
+	if (!overdraft)
+		return false;
+	g->overdraft = 0;
+	b = room_for_ask(t->account->lease, t->bytes, 0);
+	g->overdraft = overdraft;
+	return !b.over && !b.mark;
+}
+
 static enum ledger_result ask(struct ledger *l, struct ledger_process *p, unsigned slot,
 			      const struct ticket *asked, unsigned flags, uint64_t now_ns,
 			      struct ledger_grant *ret)
 {
 	struct account *a = process_account(p, slot);
 	enum ledger_result result;
-	struct ticket *t;
+	struct ticket *t = ticket_new(l, a, asked, now_ns, ret);
 
-	memset(ret, 0, sizeof(*ret));
-	ret->result = LEDGER_NO_LEASE;
-	if (!a || p->state != LEDGER_ATTACHED)
-		return LEDGER_NO_LEASE;
-	t = malloc(sizeof(*t));
-	if (!t) {
-		grant_fill(l, a, ret);
-		(void)str_copy(ret->text, sizeof(ret->text), "allotd has no memory left");
-		return ret->result = LEDGER_FULL;
-	}
-	*t = *asked;
-	t->account = a;
-	t->id = ++l->last_id;
-	t->since_ns = now_ns;
+	if (!t)
+		return ret->result;
 	t->deadline_ns = size_sat_add(now_ns, p->job->may_wait ? p->job->when_full_ns : 0);
 	if ((flags & LEDGER_NO_WAIT) || !p->job->may_wait)
 		result = ask_at_once(l, t, !(flags & LEDGER_NO_WAIT), now_ns);
 	else
 		result = ask_in_line(l, t, now_ns);
 	/* --when-full fail is about room: a figure that is being measured is waited for all the
-	 * same */
-	if (result == LEDGER_OVER_LIMIT && !(flags & LEDGER_NO_WAIT) && !p->job->may_wait)
-		result = ask_in_line(l, t, now_ns);
+	 * same, and so is what comes back in a moment */
+	if (!(flags & LEDGER_NO_WAIT) && !p->job->may_wait) {
+		bool soon = result == LEDGER_FULL && would_fit_soon(t);
+
+		if (soon)
+			t->deadline_ns = now_ns + LEDGER_TURN_NS;
+		if (soon || result == LEDGER_OVER_LIMIT)
+			result = ask_in_line(l, t, now_ns);
+	}
 	*ret = t->grant;
 	ret->result = result;
 	ret->ticket = t->id;

@@ -10,6 +10,7 @@
  *   room.c     the rules: wall, promise, burst, credit ahead
  *   ask.c      need, grant, give back            wait.c     who waits for memory
  *   circle.c   circles of waiters                poll.c     what has become due
+ *   overdraft.c  turns beyond the limit
  *   settle.c   contexts                          sample.c   NVML's figures
  *   view.c     views and figures                 text.c     sentences for people
  *   why.c      what a job waits for, in figures and one sentence
@@ -43,7 +44,12 @@ struct gpu {
 
 	uint64_t charged;   /* Σ over root leases */
 	uint64_t committed; /* Σ over root leases */
-	struct list leases; /* all, nested ones too */
+	uint64_t overdraft; /* Σ over accounts; the card's alone, no part of charged */
+	struct list turns;  /* tickets that wait for an overdraft, by arrival */
+	bool turns_dirty;
+	uint64_t turns_due_ns; /* of the first of them to give up; LEDGER_NEVER */
+	unsigned n_orphans;    /* overdrafts whose holder will not say how they ended */
+	struct list leases;    /* all, nested ones too */
 	struct list accounts;
 	struct list waiters; /* tickets, by class and arrival */
 	unsigned n_waiters;
@@ -79,6 +85,8 @@ struct lease {
 	uint64_t kids_committed; /* Σ */
 	uint64_t committed;      /* max(request, charged_own + kids_committed) */
 	uint64_t ceiling;        /* of the view; 0: not asked yet */
+	uint64_t turns;          /* Σ of the turns taken, with the nested ones */
+	uint64_t turn_mark;      /* the pass in which a turn is blocked here */
 	unsigned n_waiters;
 	bool over; /* charged more than its wall: returns must not be taken again unasked */
 	uint64_t mark;
@@ -125,6 +133,11 @@ struct account {
 	uint64_t overhead;
 	uint64_t charged;            /* as it stands in the sums */
 	unsigned creating, settling; /* contexts */
+	bool has_turn;               /* a call beyond the limit is under way: */
+	uint64_t turn;               /* what it may take … */
+	uint64_t overdraft;          /* … and what of that is charged to the card */
+	uint64_t turn_peak;          /* since the sample under way began */
+	uint64_t orphaned_ns;        /* its holder is gone since then; 0: it is not */
 	bool wanted;                 /* as the page says */
 	bool released;               /* dead, and NVML shows nothing any more */
 
@@ -137,7 +150,7 @@ struct account {
 	bool figured;
 
 	bool snapped; /* a sample is under way: */
-	bool snap_moves;
+	uint64_t snap_moving;
 	uint64_t snap_held;
 	uint64_t snap_managed;
 	uint64_t snap_grants;
@@ -147,6 +160,9 @@ struct account {
 	uint64_t measured_held;
 	uint64_t measured_since_ns; /* all the same since then */
 	bool measured_valid;
+	uint64_t less_since_ns,
+		less_most; /* the overhead seems to be less, at most so much; 0: no */
+	unsigned less_samples;
 	uint64_t unsettled_until_ns;
 };
 
@@ -166,12 +182,14 @@ enum ticket_kind {
 	TICKET_MEMORY,
 	TICKET_CONTEXT,
 	TICKET_SETTLE, /* a context that was made and is not measured yet */
+	TICKET_TURN,   /* an overdraft */
 };
 
 enum ticket_place {
 	TICKET_NOWHERE,
 	TICKET_WAITS,   /* in gpu->waiters */
 	TICKET_SETTLES, /* in ledger->settling */
+	TICKET_TURNS,   /* in gpu->turns */
 	TICKET_READY,   /* in ledger->ready */
 };
 
@@ -244,6 +262,8 @@ void ticket_apply(struct ledger *l, struct ticket *t, uint64_t now_ns);
 void grant_fill(const struct ledger *l, const struct account *a, struct ledger_grant *ret);
 void grant_undo(struct ledger *l, struct ticket *t, uint64_t now_ns);
 struct account *process_account(struct ledger_process *p, unsigned slot);
+struct ticket *ticket_new(struct ledger *l, struct account *a, const struct ticket *like,
+			  uint64_t now_ns, struct ledger_grant *ret);
 
 /* wait.c */
 void wait_add(struct ticket *t, uint64_t now_ns);
@@ -252,6 +272,15 @@ void wait_resort(struct ledger *l, struct ledger_job *j);
 void wait_answer(struct ledger *l, struct ticket *t, enum ledger_result result, uint64_t now_ns);
 void wait_pump(struct ledger *l, struct gpu *g, uint64_t now_ns);
 void wait_drop_process(struct ledger *l, struct ledger_process *p, uint64_t now_ns);
+
+/* overdraft.c */
+void turn_orphan(struct account *a, uint64_t now_ns);
+void turn_inherit(struct account *from, struct account *to, uint64_t now_ns);
+void turn_end(struct account *a);
+void turn_pump(struct ledger *l, struct gpu *g, uint64_t now_ns);
+void turn_poll(struct gpu *g, uint64_t now_ns);
+void turn_sampled(struct gpu *g, uint64_t begun_ns);
+uint64_t turn_deadline_ns(const struct gpu *g);
 
 /* circle.c */
 bool circle_break(struct ledger *l, uint64_t now_ns);
@@ -283,6 +312,7 @@ void text_full(const struct ledger *l, const struct ticket *t, enum ledger_resul
 	       char *text);
 const struct gpu *text_candidate(const struct ledger *l, const struct ledger_job *j,
 				 uint64_t *ret_free, const struct lease **ret_parent);
+void text_no_turn(const struct ticket *t, char *text);
 void text_waits(const struct ledger *l, const struct ledger_job *j, char *text);
 void text_never(const struct ledger *l, const struct ledger_job *j, char *text);
 

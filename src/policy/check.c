@@ -17,6 +17,11 @@ static const char *check_process(const struct ledger_process *p)
 			return "an estimate is pending without a context";
 		if (a->released && a->charged)
 			return "a released account is charged";
+		if (a->overdraft > a->turn || (a->turn && !a->has_turn) ||
+		    a->turn > LEDGER_OVERDRAFT_BYTES)
+			return "an overdraft is larger than its turn";
+		if (a->orphaned_ns && !a->has_turn)
+			return "an overdraft that is over has no holder";
 	}
 	return NULL;
 }
@@ -25,10 +30,12 @@ static const char *check_lease(const struct lease *lease)
 {
 	const struct ledger_job *j = lease->job, *kid;
 	const struct ledger_process *p;
-	uint64_t own = 0, all, kids = 0;
+	uint64_t own = 0, all, kids = 0, turns = 0;
 
-	list_for_each (p, &j->processes, of_job)
+	list_for_each (p, &j->processes, of_job) {
 		own += p->accounts[lease->slot].charged;
+		turns += p->accounts[lease->slot].turn;
+	}
 	all = own;
 	list_for_each (kid, &j->kids, sibling) {
 		int slot = kid->leases[0].gpu ? ledger_job_slot_of(kid, lease->gpu->number) : -1;
@@ -37,11 +44,16 @@ static const char *check_lease(const struct lease *lease)
 			continue;
 		all += kid->leases[slot].charged;
 		kids += kid->leases[slot].committed;
+		turns += kid->leases[slot].turns;
 	}
 	if (own != lease->charged_own)
 		return "a lease's charge is not that of its processes";
 	if (all != lease->charged)
 		return "a lease's charge does not contain the nested ones";
+	if (turns != lease->turns)
+		return "a lease's turns are not those of its processes";
+	if (turns > LEDGER_OVERDRAFT_BYTES)
+		return "the overdrafts of a job are more than it may have";
 	if (kids != lease->kids_committed)
 		return "a lease's nested promises are wrong";
 	if (lease->committed != size_max(lease->request, own + kids))
@@ -51,8 +63,8 @@ static const char *check_lease(const struct lease *lease)
 
 static const char *check_gpu(const struct gpu *g)
 {
-	uint64_t charged = 0, committed = 0;
-	unsigned waiters = 0, dying = 0, settling = 0;
+	uint64_t charged = 0, committed = 0, overdraft = 0;
+	unsigned waiters = 0, dying = 0, settling = 0, orphans = 0;
 	const struct lease *lease;
 	const struct account *a;
 	const struct ticket *t, *last = NULL;
@@ -68,6 +80,8 @@ static const char *check_gpu(const struct gpu *g)
 	list_for_each (a, &g->accounts, on_gpu) {
 		dying += a->process->state == LEDGER_DYING && !a->released;
 		settling += a->settling;
+		overdraft += a->overdraft;
+		orphans += a->orphaned_ns != 0;
 	}
 	list_for_each (t, &g->waiters, node) {
 		enum ledger_class c = t->account->process->job->job_class;
@@ -82,6 +96,8 @@ static const char *check_gpu(const struct gpu *g)
 		return "the card's charge is not that of its jobs";
 	if (committed != g->committed)
 		return "the card's commitment is not that of its jobs";
+	if (overdraft != g->overdraft || orphans != g->n_orphans)
+		return "the card's overdrafts are not those of its processes";
 	if (waiters != g->n_waiters || dying != g->n_dying || settling != g->n_settling)
 		return "a count of the card is wrong";
 	return NULL;

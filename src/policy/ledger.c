@@ -44,6 +44,8 @@ void ledger_free(struct ledger *l)
 		return;
 	for (unsigned i = 0; i < l->n_gpus; i++)
 		free_tickets(&l->gpus[i].waiters);
+	for (unsigned i = 0; i < l->n_gpus; i++)
+		free_tickets(&l->gpus[i].turns);
 	free_tickets(&l->settling);
 	free_tickets(&l->ready);
 	list_for_each_safe (j, tmp, &l->jobs, all) {
@@ -78,7 +80,8 @@ int ledger_gpu_add(struct ledger *l, const struct ledger_gpu_spec *spec)
 	g->reserved_bytes = spec->reserved_bytes;
 	g->reserve_bytes = spec->reserve_bytes;
 	g->context_bytes = size_min(spec->context_bytes, spec->total_bytes);
-	g->deadline_ns = LEDGER_NEVER;
+	g->deadline_ns = g->turns_due_ns = LEDGER_NEVER;
+	list_init(&g->turns);
 	list_init(&g->leases);
 	list_init(&g->accounts);
 	list_init(&g->waiters);

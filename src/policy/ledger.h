@@ -38,6 +38,15 @@
  *   set, so each return rings.
  *   estimate    who would be refused by the wall while a figure of the job is unsettled waits up
  *               to LEDGER_SETTLE_NS for it
+ *   overdraft   a call of which only the driver knows whether it takes more memory (an allocation
+ *               from a pool that keeps some) is made beyond the limit, in its turn: one a process,
+ *               LEDGER_OVERDRAFT_BYTES in all of a job, in order, and charged(j) with them never
+ *               over limit(j) by more than that.  On the card it is charged as far as the card has
+ *               room; where it has none, the driver finds none either.  It is no part of what a job
+ *               holds, is promised or is shown.  What the call took is asked for as usual, then the
+ *               overdraft is given back; if the holder cannot say how the call ended, the first
+ *               sample begun after that tells.  Nobody is held up by a holder for longer than
+ *               LEDGER_TURN_NS: whoever has waited so long, while no turn ended, is refused.
  *   circle      when every job that holds or is promised something on a GPU waits and nothing
  *               moved for LEDGER_CIRCLE_NS, the youngest waiter is refused of those who hold
  *               what they wait for.  A circle may go round over several GPUs (circle.c).
@@ -45,8 +54,9 @@
  *               whoever waits for memory there in the same or a better class goes first.
  *
  * Invariants (ledger_check)
- *   at every grant the charged figures up the chain are within their limits and the card's Σ
- *   charged is within allocatable; the driver's own growth may exceed both afterwards (free then
+ *   at every grant the charged figures up the chain are within their limits (within
+ *   LEDGER_OVERDRAFT_BYTES of them with the overdrafts) and the card's Σ charged with all
+ *   overdrafts is within allocatable; the driver's own growth may exceed both afterwards (free then
  *   reads 0, the next ask is refused).  Every sum equals the sum of its parts.  Nothing wraps.
  *
  * Ownership: jobs and processes are heap objects of the ledger, valid until their _free;
@@ -72,6 +82,9 @@
 #define LEDGER_CREDIT_BYTES     (64 * MIB)
 #define LEDGER_CONTEXT_BYTES    (512 * MIB) /* estimate while none was measured on the GPU */
 #define LEDGER_OVER_LIMIT_BYTES (128 * MIB) /* the driver's growth past a limit we bear */
+#define LEDGER_OVERDRAFT_BYTES  (96 * MIB)  /* of one job, under way; below what we bear */
+#define LEDGER_TURN_NS          NS_PER_S    /* that nobody's turn ends, before a waiter gives up */
+#define LEDGER_TURN_MOST_NS     (10 * NS_PER_S) /* that anybody waits for a turn */
 #define LEDGER_SETTLE_NS        NS_PER_S
 #define LEDGER_CIRCLE_NS        NS_PER_S
 #define LEDGER_STEADY_NS        (200 * NS_PER_MS) /* between a grant and the call it was for */
@@ -101,7 +114,8 @@ struct credit_ops {
 	uint64_t (*managed)(void *owner, unsigned slot); /* held in managed memory */
 	uint64_t (*elastic)(void *owner,
 			    unsigned slot); /* held, and taken by the driver or not yet */
-	bool (*moves)(void *owner); /* are calls of the driver under way that take what is held? */
+	/* what calls of the driver that are under way take of what is held, at most */
+	uint64_t (*moving)(void *owner, unsigned slot);
 };
 
 /** ledger_new - an empty ledger; @ops is copied.  NULL: no memory. */
@@ -154,6 +168,7 @@ struct ledger_gpu_figures {
 	uint64_t limits_bytes;    /* Σ limits, the card's usable bytes where there is none */
 	uint64_t held_bytes;      /* Σ held + pending + overhead of all jobs */
 	uint64_t credit_bytes;    /* granted, not used; comes back when needed */
+	uint64_t passing_bytes;   /* charged beside that, for moments: overdrafts */
 	uint64_t unmanaged_bytes;
 	uint64_t grantable_bytes; /* could be promised to a new job now */
 	uint64_t burst_bytes;     /* could be taken in bursts now */
@@ -464,6 +479,27 @@ enum ledger_result ledger_need(struct ledger *l, struct ledger_process *p, unsig
 enum ledger_result ledger_need_context(struct ledger *l, struct ledger_process *p, unsigned slot,
 				       unsigned flags, void *cookie, uint64_t now_ns,
 				       struct ledger_grant *ret);
+
+/**
+ * ledger_need_overdraft - … make one call that may take up to @bytes beyond the limit?
+ *
+ * ret->bytes is what the card had for it.  Each OK is followed by one ledger_overdraft_done or
+ * _lost.  LEDGER_NO_WAIT: only when its turn is now.  LEDGER_OVER_LIMIT: its turn did not come.
+ */
+enum ledger_result ledger_need_overdraft(struct ledger *l, struct ledger_process *p, unsigned slot,
+					 uint64_t bytes, unsigned flags, void *cookie,
+					 uint64_t now_ns, struct ledger_grant *ret);
+
+/**
+ * ledger_overdraft_done - the call has ended; what it took was asked for or is freed again
+ * @kept_bytes: could be neither: counts as taken by the driver, until NVML says otherwise
+ */
+void ledger_overdraft_done(struct ledger *l, struct ledger_process *p, unsigned slot,
+			   uint64_t kept_bytes, uint64_t now_ns);
+
+/** ledger_overdraft_lost - nobody will say how the call ended: the next sample does */
+void ledger_overdraft_lost(struct ledger *l, struct ledger_process *p, unsigned slot,
+			   uint64_t now_ns);
 
 struct ledger_settled {
 	bool keep; /* false: the job is too far over its limit: undo the context */

@@ -14,6 +14,10 @@ static void pump_dirty(struct ledger *l, uint64_t now_ns)
 		g->recall = false;
 		if (g->dirty)
 			l->queue_dirty = true;
+		if (!list_is_empty(&g->turns) &&
+		    (g->dirty || g->turns_dirty || now_ns >= g->turns_due_ns))
+			turn_pump(l, g, now_ns);
+		g->turns_dirty = false;
 		if (g->n_waiters && (g->dirty || now_ns >= g->deadline_ns))
 			wait_pump(l, g, now_ns);
 		g->dirty = false;
@@ -23,6 +27,8 @@ static void pump_dirty(struct ledger *l, uint64_t now_ns)
 static void work(struct ledger *l, uint64_t now_ns)
 {
 	settle_poll(l, now_ns);
+	for (unsigned i = 0; i < l->n_gpus; i++)
+		turn_poll(&l->gpus[i], now_ns);
 	pump_dirty(l, now_ns);
 	while (circle_break(l, now_ns))
 		pump_dirty(l, now_ns);
@@ -97,7 +103,9 @@ static bool has_due(const struct ledger *l)
 		if (l->gpus[i].recall)
 			return true;
 	for (unsigned i = 0; i < l->n_gpus; i++)
-		if (l->gpus[i].dirty && (l->gpus[i].n_waiters || l->n_queue))
+		if ((l->gpus[i].dirty && (l->gpus[i].n_waiters || l->n_queue)) ||
+		    ((l->gpus[i].dirty || l->gpus[i].turns_dirty) &&
+		     !list_is_empty(&l->gpus[i].turns)))
 			return true;
 	return false;
 }
@@ -113,6 +121,7 @@ uint64_t ledger_deadline_ns(const struct ledger *l, uint64_t now_ns)
 	for (unsigned i = 0; i < l->n_gpus; i++) {
 		const struct gpu *g = &l->gpus[i];
 
+		due = size_min(due, turn_deadline_ns(g));
 		if (!g->n_waiters)
 			continue;
 		due = size_min(due, g->deadline_ns);

@@ -75,6 +75,7 @@ static void set_state(struct ledger *l, struct ledger_process *p, enum ledger_st
 
 		a->agreed = false;
 		a->measured_valid = false;
+		a->less_since_ns = 0;
 		/* nobody takes from it any more: detached, a page may still get returns */
 		if (state != LEDGER_ATTACHED)
 			account_call_back(l, a, now_ns);
@@ -96,6 +97,7 @@ static void drop_contexts(struct account *a, uint64_t now_ns)
 	a->pending = 0;
 	a->creating = 0;
 	account_update(a, now_ns);
+	turn_orphan(a, now_ns);
 }
 
 void ledger_process_detach(struct ledger *l, struct ledger_process *p, uint64_t now_ns)
@@ -118,6 +120,7 @@ void ledger_process_replaced(struct ledger *l, struct ledger_process *old,
 	for (unsigned i = 0; i < old->n_slots; i++) {
 		struct account *from = &old->accounts[i], *to = &fresh->accounts[i];
 
+		turn_inherit(from, to, now_ns);
 		if (!from->charged && !from->seen)
 			continue;
 		account_call_back(l, from, now_ns);
@@ -156,7 +159,7 @@ void ledger_process_dead(struct ledger *l, struct ledger_process *p, uint64_t no
 		struct gpu *g = a->lease->gpu;
 
 		/* a figure from before may be old: whoever was ever granted waits for NVML */
-		if (!a->charged && !a->seen && !a->grants) {
+		if (!a->charged && !a->seen && !a->grants && !a->has_turn) {
 			a->released = true;
 			continue;
 		}
@@ -177,6 +180,7 @@ void ledger_process_free(struct ledger *l, struct ledger_process *p, uint64_t no
 		if (p->state == LEDGER_DYING && !a->released)
 			a->lease->gpu->n_dying--;
 		a->released = true;
+		turn_end(a);
 		account_update(a, now_ns);
 		list_del(&a->on_gpu);
 	}

@@ -35,7 +35,7 @@ static struct container container_around(struct lease *lease, struct gpu *g)
 		return container_of_lease(lease);
 	return (struct container){
 		.capacity = gpu_allocatable(g),
-		.charged = g->charged,
+		.charged = g->charged + g->overdraft,
 		.committed = g->committed,
 		.mark = &g->mark,
 		.admit_mark = &g->admit_mark,
@@ -119,11 +119,11 @@ struct block room_for_ask(struct lease *lease, uint64_t bytes, uint64_t pass)
 	more = recommitted(lease, bytes);
 	for (;;) {
 		struct container in = container_around(lease->parent, g);
-		bool promised = fits(lease->charged, bytes, lease->request) &&
-				fits(in.charged, bytes, in.capacity);
+		bool room = fits(in.charged, bytes, in.capacity);
+		bool promised = room && fits(lease->charged, bytes, lease->request);
 
 		if (!promised &&
-		    ((pass && *in.mark == pass) || !fits(in.committed, more, in.capacity)))
+		    (!room || (pass && *in.mark == pass) || !fits(in.committed, more, in.capacity)))
 			return (struct block){ .mark = in.mark };
 		lease = lease->parent;
 		if (!lease)
@@ -166,9 +166,10 @@ uint64_t credit_ahead(const struct ledger *l, const struct account *a)
 		ahead = size_min(ahead, lease_slack(lease) / CREDIT_PART);
 	for (; lease; lease = lease->parent) {
 		struct container in = container_around(lease->parent, g);
-		uint64_t promised = size_min(size_sat_sub(lease->request, lease->charged),
-					     size_sat_sub(in.capacity, in.charged));
-		uint64_t burst = size_sat_sub(in.capacity, in.committed) / CREDIT_PART;
+		uint64_t room = size_sat_sub(in.capacity, in.charged);
+		uint64_t promised = size_min(size_sat_sub(lease->request, lease->charged), room);
+		uint64_t burst = size_min(size_sat_sub(in.capacity, in.committed) / CREDIT_PART,
+					  room);
 
 		if (l->n_queue)
 			burst = 0;

@@ -14,12 +14,13 @@
  *
  * What is held is charged before the driver takes it and until the driver has freed it.  So a
  * figure may lack what is on its way, and NVML − held is never too much: the overhead grows by it
- * at once, but shrinks only when nothing is held, or when no call is under way and nothing has
- * moved for LEDGER_STEADY_NS.
+ * at once, but shrinks only when nothing is held, when no call is under way and nothing has moved
+ * for LEDGER_STEADY_NS, or, under calls, to what it may be at most (look_for_less).
  */
 
 #define DYING_NS      (10 * NS_PER_MS) /* between samples while a dead process is not gone */
 #define DYING_SLOW_NS (100 * NS_PER_MS)
+#define LESS_SAMPLES  4 /* that all show less, before an overhead shrinks under calls */
 
 static uint64_t held_now(const struct ledger *l, const struct account *a)
 {
@@ -48,6 +49,12 @@ static uint64_t measured_now(const struct ledger *l, const struct account *a)
 	return size_min(size_max(believed, low), high);
 }
 
+/* of calls under way */
+static uint64_t moving_now(const struct ledger *l, const struct account *a)
+{
+	return l->ops.moving(a->process->owner, a->slot);
+}
+
 void ledger_sample_begin(struct ledger *l, unsigned gpu, uint64_t now_ns)
 {
 	struct account *a;
@@ -60,11 +67,12 @@ void ledger_sample_begin(struct ledger *l, unsigned gpu, uint64_t now_ns)
 	g->begun_ns = now_ns;
 	list_for_each (a, &g->accounts, on_gpu) {
 		a->snapped = true;
-		a->snap_moves = l->ops.moves(a->process->owner);
+		a->snap_moving = moving_now(l, a);
 		a->snap_held = held_now(l, a);
 		a->snap_managed = managed_now(l, a);
 		a->snap_grants = a->grants;
 		a->granted_peak = a->granted;
+		a->turn_peak = a->turn;
 	}
 }
 
@@ -131,7 +139,7 @@ static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint
 	uint64_t held = held_now(l, a);
 	uint64_t measured = measured_now(l, a);
 	bool same = a->measured_valid && a->measured == measured && a->measured_held == held;
-	bool moves = a->snap_moves || l->ops.moves(a->process->owner);
+	bool moves = a->snap_moving || moving_now(l, a);
 	bool steady;
 
 	if (!same)
@@ -171,6 +179,34 @@ static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint
 	a->unsettled_until_ns = 0;
 }
 
+/*
+ * The most that the driver can have taken by itself: NVML's figure without what was held for sure,
+ * calls under way counted against that.  What was freed and taken again in between is missing from
+ * it, so it is the most over LEDGER_STEADY_NS that the overhead may shrink to.
+ */
+static void look_for_less(struct ledger *l, struct account *a, uint64_t begun_ns, uint64_t now_ns)
+{
+	uint64_t held = size_min(a->snap_held, held_now(l, a));
+	uint64_t moving =
+		size_sat_add(size_max(a->snap_moving, moving_now(l, a)), elastic_now(l, a));
+	uint64_t most = size_sat_add(size_sat_sub(a->figure, held), moving);
+
+	if (!a->snapped || a->pending || a->creating || a->settling || most >= a->overhead) {
+		a->less_since_ns = 0;
+		return;
+	}
+	if (!a->less_since_ns) {
+		a->less_since_ns = begun_ns;
+		a->less_samples = 0;
+		a->less_most = 0;
+	}
+	a->less_most = size_max(a->less_most, most);
+	if (++a->less_samples < LESS_SAMPLES || begun_ns - a->less_since_ns < LEDGER_STEADY_NS)
+		return;
+	a->less_since_ns = 0;
+	set_overhead(a, a->less_most, now_ns);
+}
+
 static void sample_attached(struct ledger *l, struct account *a, uint64_t begun_ns, uint64_t now_ns)
 {
 	uint64_t managed = managed_now(l, a), certain;
@@ -178,8 +214,9 @@ static void sample_attached(struct ledger *l, struct account *a, uint64_t begun_
 	if (!a->figure && !a->seen)
 		return; /* NVML may be unable to see it at all */
 	a->seen = true;
-	if (a->snapped && a->snap_grants == a->grants && a->snap_held == held_now(l, a) &&
-	    a->snap_managed == managed) {
+	look_for_less(l, a, begun_ns, now_ns);
+	if (!a->turn_peak && a->snapped && a->snap_grants == a->grants &&
+	    a->snap_held == held_now(l, a) && a->snap_managed == managed) {
 		believe(l, a, begun_ns, now_ns);
 		return;
 	}
@@ -187,6 +224,8 @@ static void sample_attached(struct ledger *l, struct account *a, uint64_t begun_
 	/* some of the managed memory may be newer than what NVML said */
 	certain = size_sat_sub(a->figure, size_sat_sub(managed, a->snap_managed));
 	certain = size_sat_sub(certain, a->granted_peak);
+	/* what a call in its turn takes beyond the books is expected */
+	certain = size_sat_sub(certain, a->turn_peak);
 	if (a->snapped && certain > a->overhead + a->pending)
 		set_overhead(a, certain - a->pending, now_ns);
 }
@@ -331,6 +370,7 @@ void ledger_sample(struct ledger *l, unsigned gpu, const struct ledger_sample *s
 	}
 	if (!s->processes_known)
 		release_unseen(l, g, begun_ns, now_ns);
+	turn_sampled(g, begun_ns);
 }
 
 uint64_t ledger_sample_due_ns(const struct ledger *l, unsigned gpu, uint64_t now_ns)

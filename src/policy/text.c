@@ -133,6 +133,13 @@ void text_over_limit(const struct ledger *l, const struct ticket *t, const struc
 		add(text, LEDGER_TEXT_MAX, "; ", one);
 }
 
+void text_no_turn(const struct ticket *t, char *text)
+{
+	(void)t;
+	(void)str_copy(text, LEDGER_TEXT_MAX,
+		       "too many other allocations of the job were under way at its limit");
+}
+
 void text_full(const struct ledger *l, const struct ticket *t, enum ledger_result result,
 	       char *text)
 {

@@ -221,8 +221,10 @@ void wait_drop_process(struct ledger *l, struct ledger_process *p, uint64_t now_
 {
 	if (!p->n_tickets)
 		return;
-	for (unsigned i = 0; i < p->n_slots; i++)
+	for (unsigned i = 0; i < p->n_slots; i++) {
 		drop_from(l, &p->accounts[i].lease->gpu->waiters, p, now_ns);
+		drop_from(l, &p->accounts[i].lease->gpu->turns, p, now_ns);
+	}
 	drop_from(l, &l->settling, p, now_ns);
 	drop_from(l, &l->ready, p, now_ns);
 }
@@ -243,13 +245,16 @@ bool ledger_cancel(struct ledger *l, uint64_t ticket, uint64_t now_ns)
 
 	for (unsigned i = 0; !t && i < l->n_gpus; i++)
 		t = find(&l->gpus[i].waiters, ticket);
+	for (unsigned i = 0; !t && i < l->n_gpus; i++)
+		t = find(&l->gpus[i].turns, ticket);
 	if (!t || t->kind == TICKET_SETTLE)
 		return false;
 	if (t->place == TICKET_WAITS) {
 		wait_del(l, t, now_ns);
 	} else {
 		list_del(&t->node);
-		grant_undo(l, t, now_ns);
+		if (t->place == TICKET_READY)
+			grant_undo(l, t, now_ns);
 	}
 	t->account->process->n_tickets--;
 	free(t);

@@ -298,6 +298,41 @@ bool account_context_close(struct account_context *ctx, bool made)
 	return false;
 }
 
+/* ---- turns beyond the limit ---- */
+
+bool account_turn_open(int slot, uint64_t bytes, unsigned flags, struct account_turn *ret)
+{
+	bool no_wait = flags & ACCOUNT_NO_WAIT;
+	struct wire_need need = { .slot = (uint32_t)slot,
+				  .kind = WIRE_NEED_OVERDRAFT,
+				  .bytes = bytes,
+				  .flags = no_wait ? WIRE_NEED_NO_WAIT : 0 };
+	struct refusal r = { .slot = slot, .asked_bytes = bytes };
+	int e;
+
+	*ret = (struct account_turn){ .slot = slot };
+	e = attach_call_keep(&ret->conn, WIRE_NEED, &need, WIRE_GRANT, &r.grant,
+			     no_wait ? ATTACH_NO_WAIT : 0, NULL);
+	if (e < 0)
+		return e != -EREMOTEIO && attach_is_open();
+	if (r.grant.result == WIRE_GRANT_OK)
+		return true;
+	attach_release(ret->conn);
+	ret->conn = NULL;
+	account_explain(&r);
+	return false;
+}
+
+void account_turn_close(struct account_turn *turn, uint64_t kept_bytes)
+{
+	struct wire_overdraft_done done = { .slot = (uint32_t)turn->slot,
+					    .kept_bytes = kept_bytes };
+
+	if (turn->conn)
+		attach_tell(turn->conn, WIRE_OVERDRAFT_DONE, &done);
+	turn->conn = NULL;
+}
+
 /* ---- views ---- */
 
 bool account_view(int slot, struct wire_viewed *ret)

@@ -100,25 +100,32 @@ static inline bool account_take(int slot, uint64_t bytes, unsigned flags, struct
 }
 
 /**
- * account_moves, account_moved - around the driver's call that a charge was taken for
+ * account_moves, account_moved - around the driver's call that @bytes of @slot were taken for
  * Until it has returned NVML may lack what is charged already (wire/page.h).
  */
-static inline void account_moves(void)
+static inline void account_moves(int slot, uint64_t bytes)
 {
 	struct credit_page *page = attach_page();
 
-	if (page)
-		atomic_fetch_add_explicit(&page->moving, 1, memory_order_relaxed);
+	if (page && slot >= 0 && slot < WIRE_MAX_GPUS)
+		atomic_fetch_add_explicit(&page->slot[slot].moving_bytes, bytes,
+					  memory_order_relaxed);
 }
 
-static inline void account_moved(void)
+static inline void account_moved(int slot, uint64_t bytes)
 {
 	struct credit_page *page = attach_page();
-	uint64_t n = page ? atomic_load_explicit(&page->moving, memory_order_relaxed) : 0;
+	_Atomic uint64_t *moving;
+	uint64_t n;
 
+	if (!page || slot < 0 || slot >= WIRE_MAX_GPUS)
+		return;
+	moving = &page->slot[slot].moving_bytes;
+	n = atomic_load_explicit(moving, memory_order_relaxed);
 	/* a page that came meanwhile has not counted us */
-	while (n && !atomic_compare_exchange_weak_explicit(
-			    &page->moving, &n, n - 1, memory_order_release, memory_order_relaxed))
+	while (n &&
+	       !atomic_compare_exchange_weak_explicit(moving, &n, n > bytes ? n - bytes : 0,
+						      memory_order_release, memory_order_relaxed))
 		;
 }
 
@@ -163,6 +170,25 @@ bool account_context_open(int slot, unsigned flags, struct account_context *ret)
  * has been explained); always true for @made false.
  */
 bool account_context_close(struct account_context *ctx, bool made);
+
+/*
+ * A turn beyond the limit: between open and close one call of the driver may take more than is
+ * charged (policy/ledger.h, overdraft).  One a process and slot at a time; others wait for it.
+ */
+struct account_turn {
+	struct attach_conn *conn; /* NULL: none, or the job runs unlimited */
+	int32_t slot;
+};
+
+/**
+ * account_turn_open - wait until a call that may take @bytes may be made
+ * @flags: ACCOUNT_NO_WAIT: only if that is now
+ * False: refused (that has been explained), or allotd is away.
+ */
+bool account_turn_open(int slot, uint64_t bytes, unsigned flags, struct account_turn *ret);
+
+/** account_turn_close - @kept_bytes: what the call took and could be neither taken nor freed */
+void account_turn_close(struct account_turn *turn, uint64_t kept_bytes);
 
 /**
  * account_view - what the program sees of slot @slot

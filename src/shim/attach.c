@@ -627,6 +627,17 @@ void attach_release(struct attach_conn *conn)
 	conn_put(conn); /* if it broke, its next user finds out */
 }
 
+void attach_tell(struct attach_conn *conn, unsigned type, const void *payload)
+{
+	int saved_errno = errno;
+
+	if (conn_send(conn, type, payload) == 0)
+		conn_put(conn);
+	else
+		conn_drop(region(), conn);
+	errno = saved_errno;
+}
+
 void attach_hint(unsigned type, const void *payload)
 {
 	struct attach_region *r = atomic_load_explicit(&attach_shared_memory, memory_order_acquire);

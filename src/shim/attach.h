@@ -88,6 +88,10 @@ int attach_next(struct attach_conn *conn, unsigned type, const void *payload, un
 		void *ret, struct err *err);
 void attach_release(struct attach_conn *conn);
 
+/** attach_tell - a last message without an answer on a kept connection, and release it.  Never
+ * waits; allotd takes a connection that is gone for the message */
+void attach_tell(struct attach_conn *conn, unsigned type, const void *payload);
+
 /** attach_ring - tell allotd that credit came back in @slot which somebody wants.  Never waits */
 void attach_ring(uint32_t slot);
 

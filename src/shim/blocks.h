@@ -40,6 +40,7 @@ enum block_kind {
 	BLOCK_PRINTF,
 	BLOCK_MODULE,  /* key: CUmodule */
 	BLOCK_LIBRARY, /* key: CUlibrary */
+	BLOCK_ASYNC,   /* key: device pointer; count: bytes; other: struct pool (reuse.h) */
 };
 
 struct block {

@@ -9,6 +9,7 @@
 #include "shim/guard.h"
 #include "shim/hooks.h"
 #include "shim/real.h"
+#include "shim/reuse.h"
 
 static CUresult began(CUresult rc, CUstream stream, bool per_thread, CUstreamCaptureMode mode)
 {
@@ -107,22 +108,24 @@ CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph)
 
 static CUresult destroyed(CUresult rc, CUstream stream)
 {
-	if (rc == CUDA_SUCCESS)
+	if (rc == CUDA_SUCCESS) {
 		capture_ended(stream, false);
+		reuse_stream_gone(stream);
+	}
 	guard_leave();
 	return rc;
 }
 
 CUresult cuStreamDestroy(CUstream hStream)
 {
-	if (!capture_any() || !guard_enter())
+	if ((!capture_any() && !reuse_any()) || !guard_enter())
 		return real_cuStreamDestroy(hStream);
 	return destroyed(real_cuStreamDestroy(hStream), hStream);
 }
 
 CUresult cuStreamDestroy_v2(CUstream hStream)
 {
-	if (!capture_any() || !guard_enter())
+	if ((!capture_any() && !reuse_any()) || !guard_enter())
 		return real_cuStreamDestroy_v2(hStream);
 	return destroyed(real_cuStreamDestroy_v2(hStream), hStream);
 }

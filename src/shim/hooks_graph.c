@@ -29,6 +29,9 @@ static _Atomic uint64_t graph_devices;
 struct footprint {
 	uint64_t bytes;
 	CUdevice dev;
+	uint64_t epoch; /* of an executable graph: the pool's when it was last launched; 0: never …
+			 */
+	CUstream stream; /* … and where */
 };
 
 static void add_to(struct block *b, void *arg)
@@ -36,7 +39,7 @@ static void add_to(struct block *b, void *arg)
 	const struct footprint *f = arg;
 
 	b->count = size_sat_add(b->count, f->bytes);
-	b->charge.slot = ACCOUNT_NOWHERE;
+	b->charge = CHARGE_NONE;
 	b->ctx = NULL;
 	b->other = (void *)(uintptr_t)f->dev;
 }
@@ -47,6 +50,17 @@ static void read_from(struct block *b, void *arg)
 
 	f->bytes = b->count;
 	f->dev = (CUdevice)(uintptr_t)b->other;
+	f->epoch = b->charge.bytes;
+	f->stream = b->ctx;
+}
+
+/* a charge of nothing keeps the epoch, and no context ends with a stream's handle */
+static void set_launched(struct block *b, void *arg)
+{
+	const struct footprint *f = arg;
+
+	b->charge.bytes = f->epoch;
+	b->ctx = f->stream;
 }
 
 static struct footprint footprint_of(uint32_t kind, const void *handle)
@@ -237,6 +251,11 @@ static bool grow_begin(struct footprint f, struct growing *ret)
 		return false;
 	ret->is_watched = p != NULL;
 	ret->dev = f.dev;
+	if (p && f.epoch && f.epoch == pools_epoch(p)) { /* it has its memory still */
+		ret->call.pool = p;
+		ret->call.turn.slot = ACCOUNT_NOWHERE;
+		return true;
+	}
 	return !p || pools_begin(p, f.bytes, &ret->call);
 }
 
@@ -374,13 +393,21 @@ CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGr
 /* launch and upload, of either default stream */
 static CUresult run_exec(pfn_cuGraphLaunch *run, CUgraphExec exec, CUstream stream)
 {
+	struct footprint f = footprint_of(BLOCK_GRAPH_EXEC, exec);
 	struct growing g;
 	CUresult rc;
 
-	if (!grow_begin(footprint_of(BLOCK_GRAPH_EXEC, exec), &g))
+	if (f.stream != stream)
+		f.epoch = 0;
+	if (!grow_begin(f, &g))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = run(exec, stream);
 	grow_end(&g);
+	if (rc == CUDA_SUCCESS && g.is_watched) {
+		f.epoch = pools_epoch(g.call.pool);
+		f.stream = stream;
+		(void)blocks_visit(BLOCK_GRAPH_EXEC, (uintptr_t)exec, set_launched, &f);
+	}
 	return rc;
 }
 

@@ -18,6 +18,7 @@
 #include "shim/pools.h"
 #include "shim/real.h"
 #include "shim/reserve.h"
+#include "shim/reuse.h"
 
 static CUresult alloc_linear(CUdeviceptr *dptr, size_t bytes)
 {
@@ -137,6 +138,8 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 	reserve_freed(b, rc == CUDA_SUCCESS);
 	if (!b && rc == CUDA_SUCCESS)
 		pools_freed(); /* perhaps stream-ordered memory; cuMemFree synchronises */
+	if (!b && rc == CUDA_SUCCESS && reuse_any())
+		reuse_forget(dptr);
 	pools_synced();
 	guard_leave();
 	return rc;

@@ -15,6 +15,7 @@
 #include "shim/pools.h"
 #include "shim/real.h"
 #include "shim/reserve.h"
+#include "shim/reuse.h"
 
 /* one of the four entry points */
 struct async_alloc {
@@ -48,6 +49,8 @@ static void undo(const struct async_alloc *a, CUresult rc)
 {
 	if (rc != CUDA_SUCCESS)
 		return;
+	if (reuse_any())
+		reuse_forget(*a->dptr);
 	if (capture_any() || real_cuMemFree_v2(*a->dptr) != CUDA_SUCCESS)
 		(void)driver_free(*a->dptr, a->stream, a->per_thread);
 	*a->dptr = 0;
@@ -68,6 +71,8 @@ static CUresult alloc_charged(const struct async_alloc *a, struct pool *p, int s
 		if (!pools_begin(p, a->bytes, &call))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		rc = driver_alloc(a);
+		if (rc == CUDA_SUCCESS && (a->bytes > REUSE_MIN_BYTES || reuse_any()))
+			reuse_made(p, *a->dptr, a->bytes, a->stream, a->per_thread);
 		kept = pools_end(&call);
 		if (!kept) {
 			undo(a, rc);
@@ -105,8 +110,11 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool per_thread)
 	CUresult rc = driver_free(dptr, stream, per_thread);
 
 	reserve_freed(b, rc == CUDA_SUCCESS);
-	if (rc == CUDA_SUCCESS)
-		pools_freed();
+	if (rc != CUDA_SUCCESS)
+		return rc;
+	pools_freed();
+	if (reuse_any())
+		reuse_freed(dptr, stream, per_thread);
 	return rc;
 }
 

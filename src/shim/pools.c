@@ -11,15 +11,17 @@
 #include "shim/capture.h"
 #include "shim/devices.h"
 #include "shim/real.h"
+#include "shim/reuse.h"
 #include "shim/wiped.h"
 
 /*
  * How much a pool may grow for one allocation: drivers take pieces of 32 MiB for small ones.  The
  * smaller figure is tried where that much is not left.
  */
-#define GROWTH_STEP     (32 * MIB)
+#define GROWTH_STEP     REUSE_MIN_BYTES
 #define GROWTH_STEP_MIN (2 * MIB)
 #define SETTLE_TRIES    8
+#define PLACE_TRIES     8       /* turns in which somebody else had taken the place */
 #define RETURN_TRIES    10      /* looks at room that is on its way back: a second in all … */
 #define RETURN_PAUSE_NS 1000000 /* … after so long; doubles */
 #define GRAPH_DEVICES   64
@@ -42,13 +44,13 @@ struct pool {
 	int slot;
 	_Atomic uint64_t tickets;
 	uint64_t applied, held, pending;
+	uint64_t reserved, epoch; /* as last applied; how often that became less */
 };
 
 struct pools {
 	struct pool *_Atomic all;
 	pthread_mutex_t making;
 	struct pool *fresh, *fresh_end;
-	pthread_mutex_t narrow;
 	struct pool *_Atomic graph[GRAPH_DEVICES];
 };
 
@@ -99,7 +101,7 @@ static struct pool *record_make(CUmemoryPool handle, bool is_graph, CUdevice dev
 	p->handle = handle;
 	p->dev = dev;
 	p->slot = slot;
-	p->held = p->pending = 0;
+	p->held = p->pending = p->reserved = 0;
 	p->applied = atomic_fetch_add(&p->tickets, 1) + 1; /* answers from a former life are late */
 	pthread_mutex_unlock(&p->lock);
 	atomic_store(&p->state, POOL_LIVE);
@@ -119,6 +121,7 @@ static void record_end(struct pool *p)
 	pthread_mutex_unlock(&p->lock);
 	if (all.slot >= 0)
 		atomic_fetch_sub(&pools_count, 1);
+	reuse_pool_gone(p);
 	account_give(all);
 	account_settle(all.slot);
 	atomic_store(&p->state, POOL_UNUSED);
@@ -309,7 +312,7 @@ static bool charge_growth(struct pool *p, uint64_t bytes)
 	return true;
 }
 
-static bool settle(struct pool *p, uint64_t provisional)
+static bool settle(struct pool *p, uint64_t provisional, uint64_t *ret_unpaid)
 {
 	for (unsigned i = 0; i < SETTLE_TRIES; i++) {
 		uint64_t ticket = atomic_fetch_add(&p->tickets, 1) + 1;
@@ -324,6 +327,8 @@ static bool settle(struct pool *p, uint64_t provisional)
 		}
 		p->applied = ticket;
 		p->pending = size_sat_sub(p->pending, provisional);
+		p->epoch += reserved < p->reserved;
+		p->reserved = reserved;
 		keep = reserved + p->pending;
 		if (p->held > keep) {
 			give = p->held - keep;
@@ -334,7 +339,10 @@ static bool settle(struct pool *p, uint64_t provisional)
 		pthread_mutex_unlock(&p->lock);
 		if (give)
 			account_give((struct charge){ .slot = p->slot, .bytes = give });
-		return more == 0 || charge_growth(p, more);
+		if (more == 0 || charge_growth(p, more))
+			return true;
+		*ret_unpaid = more;
+		return false;
 	}
 	forget_pending(p, provisional); /* what it holds too much goes back when it settles next */
 	atomic_store_explicit(&pools_dirty, POOLS_SYNCS, memory_order_relaxed);
@@ -343,35 +351,39 @@ static bool settle(struct pool *p, uint64_t provisional)
 
 void pools_settle(struct pool *p)
 {
-	(void)settle(p, 0);
+	uint64_t unpaid;
+
+	(void)settle(p, 0, &unpaid);
 }
 
-static bool cover(struct pool *p, uint64_t bytes, unsigned flags, uint64_t *ret_provisional)
+uint64_t pools_epoch(struct pool *p)
+{
+	uint64_t epoch;
+
+	pthread_mutex_lock(&p->lock);
+	epoch = p->epoch + 1;
+	pthread_mutex_unlock(&p->lock);
+	return epoch;
+}
+
+static bool cover(struct pool *p, uint64_t bytes, unsigned flags, struct pool_call *call)
 {
 	struct charge charge;
 	struct refusal refusal;
 
-	if (!account_take(p->slot, bytes, flags, &charge, &refusal))
+	/* from before it is charged until the call has ended, the wait for a turn included */
+	account_moves(p->slot, bytes);
+	if (!account_take(p->slot, bytes, flags, &charge, &refusal)) {
+		account_moved(p->slot, bytes);
 		return false;
-	*ret_provisional = charge.bytes;
+	}
+	call->moving_bytes += bytes;
+	call->provisional += charge.bytes;
 	pthread_mutex_lock(&p->lock);
 	p->held += charge.bytes;
 	p->pending += charge.bytes;
 	pthread_mutex_unlock(&p->lock);
 	return true;
-}
-
-static void narrow_enter(struct pool_call *call)
-{
-	pthread_mutex_lock(&pools()->narrow);
-	call->is_narrow = true;
-}
-
-static void narrow_leave(struct pool_call *call)
-{
-	if (call->is_narrow)
-		pthread_mutex_unlock(&pools()->narrow);
-	call->is_narrow = false;
 }
 
 static void pause_ns(uint64_t ns)
@@ -395,76 +407,104 @@ static bool is_busy(const struct pool_call *call)
 	return rc == CUDA_ERROR_NOT_READY;
 }
 
+/*
+ * Does the pool have a place for it without growing?  A small one finds it in a piece that is
+ * partly used.  A large one may only find what was given back earlier on its own stream.
+ */
+static bool has_place(const struct pool *p, uint64_t bytes, const struct pool_call *call)
+{
+	if (bytes > GROWTH_STEP &&
+	    (!call->has_stream || !reuse_may_take(p, bytes, call->stream, call->per_thread)))
+		return false;
+	return has_room(p, bytes);
+}
+
 /* the whole of what the pool may grow by; trims, and gives what was freed a moment to come back */
 static bool cover_whole(struct pool *p, uint64_t bytes, bool forbidden, struct pool_call *call)
 {
 	uint64_t bound = size_round_up(bytes, GROWTH_STEP);
 	unsigned flags = ACCOUNT_QUIET | ACCOUNT_NO_WAIT;
 
-	if (cover(p, bound, flags, &call->provisional))
+	if (cover(p, bound, flags, call))
 		return true;
 	if (forbidden)
 		return false;
 	for (unsigned i = 0; i < RETURN_TRIES; i++) {
 		pools_trim(p->slot);
-		if (cover(p, bound, flags, &call->provisional))
+		if (cover(p, bound, flags, call))
 			return true;
-		if (bytes <= GROWTH_STEP || !has_room(p, bytes) || !is_busy(call))
+		if (bytes <= GROWTH_STEP || has_place(p, bytes, call) || !has_room(p, bytes) ||
+		    !is_busy(call))
 			return false;
 		pause_ns((uint64_t)RETURN_PAUSE_NS << i);
 	}
 	return false;
 }
 
-/*
- * Does the pool have a place for it without growing?  A small one finds it in a piece that is
- * partly used.  A large one may only find what was freed earlier on its own stream.
- */
-static bool may_fit(const struct pool *p, uint64_t bytes, const struct pool_call *call)
+static bool turn_open(struct pool *p, uint64_t bytes, unsigned flags, struct pool_call *call)
 {
-	return has_room(p, bytes) && (bytes <= GROWTH_STEP || is_busy(call));
+	uint64_t beyond = call->provisional ? GROWTH_STEP : size_round_up(bytes, GROWTH_STEP);
+
+	return account_turn_open(p->slot, beyond, flags, &call->turn);
+}
+
+/*
+ * Less than the whole: what the pool has, or what is charged without a piece's rounding.  Whether
+ * there is a place is asked before the turn, for which one might wait in vain, and again in it.
+ */
+static bool begin_in_turn(struct pool *p, uint64_t bytes, unsigned flags, struct pool_call *call)
+{
+	uint64_t bound = size_round_up(bytes, GROWTH_STEP_MIN);
+
+	for (unsigned i = 0;; i++) {
+		bool covered = i == PLACE_TRIES || !has_place(p, bytes, call);
+
+		if (covered && !cover(p, bound, flags, call))
+			return false;
+		if (!turn_open(p, bytes, flags, call))
+			break;
+		if (covered || has_place(p, bytes, call))
+			return true;
+		account_turn_close(&call->turn, 0);
+	}
+	forget_pending(p, call->provisional);
+	pools_settle(p); /* gives it back */
+	return false;
 }
 
 static bool begin(struct pool *p, uint64_t bytes, struct pool_call *call)
 {
-	uint64_t bound = size_round_up(bytes, GROWTH_STEP_MIN);
 	bool forbidden = capture_forbids_wait();
 
 	call->pool = p;
-	call->provisional = 0;
-	call->is_narrow = false;
-	if (cover_whole(p, bytes, forbidden, call))
-		return true;
-	narrow_enter(call);
-	if (may_fit(p, bytes, call) ||
-	    cover(p, bound, ACCOUNT_QUIET | ACCOUNT_NO_WAIT, &call->provisional))
-		return true;
-	narrow_leave(call);
-	if (!cover(p, bound, forbidden ? ACCOUNT_NO_WAIT : 0, &call->provisional))
-		return false;
-	narrow_enter(call);
-	return true;
+	call->provisional = call->unpaid = call->moving_bytes = 0;
+	call->turn = (struct account_turn){ .slot = ACCOUNT_NOWHERE };
+	return cover_whole(p, bytes, forbidden, call) ||
+	       begin_in_turn(p, bytes, forbidden ? ACCOUNT_NO_WAIT : 0, call);
+}
+
+static void moved(struct pool_call *call)
+{
+	account_moved(call->pool->slot, call->moving_bytes);
+	call->moving_bytes = 0;
 }
 
 bool pools_begin(struct pool *p, uint64_t bytes, struct pool_call *call)
 {
-	bool covered = begin(p, bytes, call);
+	bool may = begin(p, bytes, call);
 
-	if (covered)
-		account_moves();
-	call->is_moving = covered;
-	return covered;
+	if (!may)
+		moved(call);
+	return may;
 }
 
 bool pools_end(struct pool_call *call)
 {
-	bool kept = settle(call->pool, call->provisional);
+	bool kept = settle(call->pool, call->provisional, &call->unpaid);
 
-	if (call->is_moving)
-		account_moved();
-	call->is_moving = false;
+	moved(call);
 	if (kept)
-		narrow_leave(call);
+		account_turn_close(&call->turn, 0);
 	return kept;
 }
 
@@ -472,9 +512,9 @@ void pools_undone(struct pool_call *call)
 {
 	if (!capture_forbids_wait())
 		pools_trim(call->pool->slot);
-	else
-		pools_settle(call->pool);
-	narrow_leave(call);
+	if (settle(call->pool, 0, &call->unpaid))
+		call->unpaid = 0;
+	account_turn_close(&call->turn, call->unpaid);
 }
 
 /* ---- all pools ---- */
@@ -504,7 +544,7 @@ void pools_synced_slow(void)
 	atomic_store_explicit(&pools_dirty, left - 1, memory_order_relaxed);
 	for (struct pool *p = atomic_load(&all->all); p; p = atomic_load(&p->next))
 		if (visit(p)) {
-			(void)settle(p, 0);
+			pools_settle(p);
 			leave(p);
 		}
 }
@@ -521,7 +561,7 @@ void pools_trim(int slot)
 				(void)real_cuDeviceGraphMemTrim(p->dev);
 			else
 				(void)real_cuMemPoolTrimTo(p->handle, 0);
-			(void)settle(p, 0);
+			pools_settle(p);
 		}
 		leave(p);
 	}
@@ -565,7 +605,7 @@ void pools_reset(CUdevice dev)
 		its = p->dev == dev;
 		handle = p->handle;
 		if (its && p->is_graph)
-			(void)settle(p, 0); /* asked by device, so it can always be asked */
+			pools_settle(p); /* asked by device, so it can always be asked */
 		its = its && !p->is_graph;
 		leave(p);
 		if (its)

@@ -21,11 +21,24 @@
  *
  * When a provisional charge is refused: what our pools keep without using it is trimmed (never in
  * a capture), so that all room goes back to the account.  What room is left then lies in pieces
- * that are partly used, or is on its way back.  Such an attempt is made with less than its bound
- * charged, and may grow the pool by a piece that nobody has paid for: so only one thread of the
- * process makes one at a time (narrow), and it undoes its growth before the next one begins.
+ * that are partly used, or is on its way back: up to REUSE_MIN_BYTES an allocation may find its
+ * place there; a larger one only in a block that was given back on its own stream (reuse.h), and
+ * where that is not known it waits up to a second for the stream to come that far.  Only the driver
+ * knows for sure.  Such a call is made with less than its bound charged, in a turn that allotd
+ * gives out (account_turn): one a process, and never more of a job than it bears beyond its limit.
+ * What the call took is charged, or freed and trimmed, before the turn ends.  In a capture there is
+ * no waiting for a turn; where it is not free at once, the call is refused.
  *
- * That lock is the one exception to the rule below: it is held across one call that allocates.
+ * What can still take a job over its limit, for as long as the call and its undoing last:
+ *   - a turn: a piece of 32 MiB, three in a job at most (LEDGER_OVERDRAFT_BYTES);
+ *   - a large block believed to fit which the driver does not take from where it was given back
+ *     (another stream took it by the driver's own leave, REUSE_ALLOW_…): by its size;
+ *   - a call whose connection broke with allotd's restart: the new one knows nothing of its turn.
+ * What can still be refused although the driver might have served it without growing: a large block
+ * out of what another stream gave back and has not yet come to.
+ *
+ * A graph that was launched on a stream keeps its memory there until the next trim: launched again
+ * on the same stream it takes none, and nothing is charged ahead (pools_epoch).
  *
  * After frees the pool shrinks behind our back at some later synchronisation: the hooks of the
  * synchronising calls settle while frees are recent (pools_synced: one load otherwise).
@@ -44,6 +57,7 @@
 #include <stdint.h>
 
 #include "abi/cuda_types.h"
+#include "shim/account.h"
 
 struct pool;
 
@@ -64,9 +78,10 @@ struct pool_call {
 	CUstream stream; /* set by the caller, where there is one: */
 	bool has_stream, per_thread;
 	struct pool *pool;
-	uint64_t provisional; /* charged for its growth */
-	bool is_narrow;       /* … but less than it may grow by */
-	bool is_moving;
+	uint64_t provisional;     /* charged for its growth */
+	struct account_turn turn; /* … where that is less than it may grow by */
+	uint64_t unpaid;          /* it grew by so much more */
+	uint64_t moving_bytes;    /* told to allotd (account_moves) */
 };
 
 /**
@@ -85,6 +100,9 @@ bool pools_end(struct pool_call *call);
 
 /** pools_undone - return the growth that could not be charged, as far as the driver does it now */
 void pools_undone(struct pool_call *call);
+
+/** pools_epoch - changes whenever @p gave memory back; never 0 */
+uint64_t pools_epoch(struct pool *p);
 
 /** pools_settle - apply what @p reserves now */
 void pools_settle(struct pool *p);

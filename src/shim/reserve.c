@@ -45,7 +45,7 @@ static bool take(struct reserve *r, unsigned flags)
 	bool taken = take_charge(r, flags);
 
 	if (taken && r->charge.slot >= 0) {
-		account_moves();
+		account_moves(r->slot, r->bytes);
 		r->is_moving = true;
 	}
 	return taken;
@@ -54,7 +54,7 @@ static bool take(struct reserve *r, unsigned flags)
 void reserve_made(struct reserve *r)
 {
 	if (r->is_moving)
-		account_moved();
+		account_moved(r->slot, r->bytes);
 	r->is_moving = false;
 }
 

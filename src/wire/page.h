@@ -20,9 +20,9 @@
  *           credit_bytes with 0.  Either the shim's add came before the exchange and is called
  *           back, or its load comes after the store and sees `wanted`: no wake-up is lost.
  *
- * Moving: how many calls of the driver are under way for which something was taken already.  While
- * there are any, NVML may lack what is held, and allotd does not take the difference for a driver
- * that needs less than before.
+ * Moving: how much was taken at most for calls of the driver that are under way.  So much of what
+ * is held NVML may lack, and allotd does not take the difference for a driver that needs less than
+ * before.
  *
  * Managed: how much of what is held lies in managed memory.  The driver moves that between host and
  * card as it is touched, and NVML shows it with the card but with no process (measured, driver
@@ -43,7 +43,7 @@
 #include "wire/wire.h"
 
 #define CREDIT_PAGE_MAGIC   0x45474150u /* "PAGE" */
-#define CREDIT_PAGE_VERSION 2
+#define CREDIT_PAGE_VERSION 3
 #define CREDIT_PAGE_BYTES   4096
 
 struct credit_slot {
@@ -51,9 +51,10 @@ struct credit_slot {
 	_Atomic uint32_t wanted; /* somebody waits or calls back: ring after a return */
 	uint32_t pad0;
 	_Atomic uint64_t granted_bytes; /* written by allotd; read back only after a restart */
-	_Atomic uint64_t managed_bytes; /* written by the shim, as the next */
+	_Atomic uint64_t managed_bytes; /* written by the shim, as the next two */
 	_Atomic uint64_t elastic_bytes;
-	uint64_t pad1[3];
+	_Atomic uint64_t moving_bytes;
+	uint64_t pad1[2];
 };
 
 struct credit_page {
@@ -61,8 +62,7 @@ struct credit_page {
 	uint32_t version;
 	uint64_t process; /* allotd's number of the process */
 	uint64_t job_id;
-	_Atomic uint64_t moving;
-	uint64_t pad[4];
+	uint64_t pad[5];
 	struct credit_slot slot[WIRE_MAX_GPUS];
 };
 

@@ -137,6 +137,9 @@ struct wire_attached {
 enum wire_need_kind {
 	WIRE_NEED_MEMORY = 1,
 	WIRE_NEED_CONTEXT = 2, /* bytes is ignored: allotd knows what a context costs here */
+	/* one call that may take so much beyond the limit, in its turn: OVERDRAFT_DONE follows on
+	 * the same connection */
+	WIRE_NEED_OVERDRAFT = 3,
 };
 
 struct wire_need {
@@ -165,6 +168,12 @@ struct wire_grant {
 	uint64_t limit_bytes;
 	uint64_t waited_ns;
 	char text[WIRE_TEXT_MAX]; /* for a refusal: the rest of the one line (who holds what) */
+};
+
+struct wire_overdraft_done {
+	uint32_t slot;
+	uint32_t pad;
+	uint64_t kept_bytes; /* what could be neither asked for nor freed */
 };
 
 struct wire_context_done {
@@ -643,6 +652,7 @@ WIRE_CHECK(lease_gpu, 64);
 WIRE_CHECK(attached, 32 + 1024 + 64 + 16 * 64);
 WIRE_CHECK(need, 24);
 WIRE_CHECK(grant, 48 + 512);
+WIRE_CHECK(overdraft_done, 16);
 WIRE_CHECK(run, 88 + 64 + 512 + 256 + 1024);
 WIRE_CHECK(waiting, 32 + 512);
 WIRE_CHECK(admitted, 56 + 64 + 256);

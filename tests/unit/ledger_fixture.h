@@ -34,7 +34,7 @@ struct word {
 struct program {
 	struct ledger_process *p;
 	struct word slot[LEDGER_MAX_SLOTS];
-	bool moves;
+	uint64_t moving; /* of a call under way */
 };
 
 static uint64_t word_peek(void *owner, unsigned slot)
@@ -76,9 +76,10 @@ static uint64_t word_elastic(void *owner, unsigned slot)
 	return ((struct program *)owner)->slot[slot].elastic;
 }
 
-static bool word_moves(void *owner)
+static uint64_t word_moving(void *owner, unsigned slot)
 {
-	return ((struct program *)owner)->moves;
+	(void)slot;
+	return ((struct program *)owner)->moving;
 }
 
 static const struct credit_ops word_ops = {
@@ -89,7 +90,7 @@ static const struct credit_ops word_ops = {
 	.set_granted = word_set_granted,
 	.managed = word_managed,
 	.elastic = word_elastic,
-	.moves = word_moves,
+	.moving = word_moving,
 };
 
 /* ---- one world a test ---- */

@@ -32,7 +32,10 @@ struct rprog {
 	enum rstate state;
 	int job;
 	uint64_t ticket; /* 0: does not wait */
-	bool ticket_context;
+	bool ticket_context, ticket_turn;
+	bool has_turn;      /* a call beyond the limit is under way … */
+	unsigned turn_slot; /* … there … */
+	uint64_t turn;      /* … and takes at most so much */
 	unsigned slot;
 	unsigned creating, settling;
 };
@@ -46,7 +49,7 @@ struct play {
 	bool sampling[N_GPUS];
 	uint64_t total[N_GPUS], strangers[N_GPUS];
 	unsigned long grants, waits, waited_out, circles, over, full, admissions, settled, gone;
-	unsigned long undone, cancels, nested;
+	unsigned long undone, cancels, nested, turns, no_turns;
 };
 
 static uint64_t pick(struct play *w, uint64_t n)
@@ -97,8 +100,47 @@ static void check_grant(struct play *w, struct rprog *r, unsigned slot)
 		assert_true(f.held_bytes + f.credit_bytes <= f.limit_bytes);
 	}
 	assert_int_equal(ledger_gpu_figures(w->l, gpu, &g), 0);
-	assert_true(g.held_bytes + g.credit_bytes <= g.allocatable_bytes);
+	assert_true(g.held_bytes + g.credit_bytes + g.passing_bytes <= g.allocatable_bytes);
 	w->grants++;
+}
+
+static bool is_inside(const struct play *w, int job, int outer)
+{
+	for (; job >= 0; job = w->jobs[job].parent)
+		if (job == outer)
+			return true;
+	return false;
+}
+
+/* a turn: with all that are under way in a job, it is within the limit and what we bear beyond */
+static void check_turn(struct play *w, struct rprog *r, unsigned slot)
+{
+	unsigned gpu = gpu_of(w, r, slot);
+	struct ledger_gpu_figures g;
+	struct ledger_job_figures f;
+
+	for (int at = r->job; at >= 0; at = w->jobs[at].parent) {
+		int s = ledger_job_slot_of(w->jobs[at].j, gpu);
+		uint64_t sum = 0;
+
+		for (unsigned i = 0; i < N_PROGRAMS; i++) {
+			const struct rprog *o = &w->progs[i];
+
+			if (o->state == R_RUNS && o->has_turn &&
+			    gpu_of(w, o, o->turn_slot) == gpu && is_inside(w, o->job, at))
+				sum += o->turn;
+		}
+		assert_true(s >= 0);
+		assert_int_equal(ledger_job_figures(w->l, w->jobs[at].j, (unsigned)s, &f), 0);
+		assert_true(sum <= LEDGER_OVERDRAFT_BYTES);
+		assert_true(f.held_bytes + f.credit_bytes + sum <=
+			    f.limit_bytes + LEDGER_OVERDRAFT_BYTES);
+	}
+	assert_int_equal(ledger_gpu_figures(w->l, gpu, &g), 0);
+	assert_true(g.passing_bytes == 0 ||
+		    g.held_bytes + g.credit_bytes + g.passing_bytes <= g.allocatable_bytes ||
+		    g.held_bytes + g.credit_bytes > g.allocatable_bytes - g.passing_bytes);
+	w->turns++;
 }
 
 /* the driver carries out what was granted */
@@ -122,13 +164,21 @@ static void use_grant(struct play *w, struct rprog *r, unsigned slot, bool conte
 
 static void on_answer(struct play *w, struct rprog *r, const struct ledger_grant *g, unsigned slot)
 {
+	if (r->ticket_turn && g->result == LEDGER_OK) {
+		r->has_turn = true;
+		r->turn_slot = slot;
+		assert_true(g->bytes <= r->turn);
+		check_turn(w, r, slot);
+		return;
+	}
 	switch (g->result) {
 	case LEDGER_OK:
 		check_grant(w, r, slot);
 		use_grant(w, r, slot, r->ticket_context, g->bytes);
 		break;
 	case LEDGER_OVER_LIMIT:
-		w->over++;
+		w->over += !r->ticket_turn;
+		w->no_turns += r->ticket_turn;
 		break;
 	case LEDGER_FULL:
 		w->full++;
@@ -293,6 +343,7 @@ static void op_need(struct play *w, bool context)
 		return;
 	slot = (unsigned)pick(w, slots_of(w, r));
 	r->ticket_context = context;
+	r->ticket_turn = false;
 	if (context)
 		result = ledger_need_context(w->l, r->prog.p, slot, flags, r, w->now, &g);
 	else
@@ -306,6 +357,45 @@ static void op_need(struct play *w, bool context)
 		w->waits++;
 	} else {
 		on_answer(w, r, &g, slot);
+	}
+}
+
+static void op_turn(struct play *w)
+{
+	struct rprog *r = some_program(w, R_RUNS);
+	unsigned slot, flags = pick(w, 4) ? 0 : LEDGER_NO_WAIT;
+	enum ledger_result result;
+	struct ledger_grant g;
+
+	if (!r || r->ticket || r->has_turn)
+		return;
+	slot = (unsigned)pick(w, slots_of(w, r));
+	r->ticket_turn = true;
+	r->ticket_context = false;
+	r->turn = pick(w, 4) ? 32 * MIB : size_min(1 + pick(w, 200 * MIB), LEDGER_OVERDRAFT_BYTES);
+	result = ledger_need_overdraft(w->l, r->prog.p, slot, r->turn, flags, r, w->now, &g);
+	if (result == LEDGER_WAIT)
+		r->ticket = g.ticket;
+	else
+		on_answer(w, r, &g, slot);
+}
+
+static void op_turn_ends(struct play *w)
+{
+	struct rprog *r = some_program(w, R_RUNS);
+	struct word *word;
+
+	if (!r || !r->has_turn)
+		return;
+	word = &r->prog.slot[r->turn_slot];
+	r->has_turn = false;
+	if (pick(w, 20)) {
+		ledger_overdraft_done(w->l, r->prog.p, r->turn_slot, 0, w->now);
+	} else if (pick(w, 2)) {
+		word->driver += r->turn;
+		ledger_overdraft_done(w->l, r->prog.p, r->turn_slot, r->turn, w->now);
+	} else {
+		ledger_overdraft_lost(w->l, r->prog.p, r->turn_slot, w->now);
 	}
 }
 
@@ -367,7 +457,7 @@ static void op_end_program(struct play *w)
 		return;
 	ledger_process_dead(w->l, r->prog.p, w->now);
 	r->state = R_DEAD;
-	r->ticket = r->creating = r->settling = 0;
+	r->ticket = r->creating = r->settling = r->has_turn = 0;
 }
 
 static void op_detach(struct play *w)
@@ -378,7 +468,7 @@ static void op_detach(struct play *w)
 		return;
 	ledger_process_detach(w->l, r->prog.p, w->now);
 	r->state = R_LONE;
-	r->ticket = r->creating = r->settling = 0;
+	r->ticket = r->creating = r->settling = r->has_turn = 0;
 }
 
 static void op_attach(struct play *w)
@@ -443,7 +533,7 @@ static void op_end_job(struct play *w)
 			if ((r->state == R_RUNS || r->state == R_LONE) && r->job == (int)at) {
 				ledger_process_dead(w->l, r->prog.p, w->now);
 				r->state = R_DEAD;
-				r->ticket = r->creating = r->settling = 0;
+				r->ticket = r->creating = r->settling = r->has_turn = 0;
 			}
 		}
 	}
@@ -556,8 +646,12 @@ static void step(struct play *w)
 		op_end_job(w);
 	else if (op < 900)
 		op_sample(w);
-	else if (op < 990)
+	else if (op < 970)
 		op_time(w);
+	else if (op < 982)
+		op_turn(w);
+	else if (op < 990)
+		op_turn_ends(w);
 	else
 		op_look(w);
 }
@@ -589,7 +683,9 @@ static bool would_fit(struct play *w, const struct rprog *r, unsigned slot, uint
 	after = f.held_bytes + bytes;
 	if (after > f.limit_bytes)
 		return false;
-	if (after <= f.request_bytes && g.held_bytes + bytes <= g.allocatable_bytes)
+	if (g.held_bytes + bytes + g.passing_bytes > g.allocatable_bytes)
+		return false;
+	if (after <= f.request_bytes)
 		return true;
 	return others + size_max(f.request_bytes, after) <= g.allocatable_bytes;
 }
@@ -602,7 +698,7 @@ static void check_nobody_forgotten(struct play *w)
 		bool alone = true;
 		unsigned waits_at = 0;
 
-		if (r->state != R_RUNS || !r->ticket || r->ticket_context)
+		if (r->state != R_RUNS || !r->ticket || r->ticket_context || r->ticket_turn)
 			continue;
 		for (unsigned k = 0; k < slots_of(w, r); k++) {
 			assert_int_equal(ledger_process_figures(w->l, r->prog.p, k, w->now, &f), 0);
@@ -637,6 +733,7 @@ static void check_zero(struct play *w)
 		assert_int_equal(g.drift_bytes, 0);
 		assert_int_equal(g.unmanaged_bytes, 0);
 		assert_int_equal(g.waiting, 0);
+		assert_int_equal(g.passing_bytes, 0);
 		assert_int_equal(g.jobs, 0);
 		assert_int_equal(g.grantable_bytes, g.total_bytes);
 	}
@@ -707,7 +804,7 @@ static void run(uint64_t seed, unsigned long operations)
 	assert_null(ledger_check(w->l));
 	/* the test must have been somewhere */
 	assert_true(w->grants && w->waits && w->over && w->full && w->admissions && w->settled &&
-		    w->gone && w->nested && w->cancels);
+		    w->gone && w->nested && w->cancels && w->turns && w->no_turns);
 	ledger_free(w->l);
 	free(w);
 }

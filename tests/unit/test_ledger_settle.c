@@ -183,10 +183,10 @@ static void a7_late_growth_is_charged_at_once_and_shrinks_after_two(void **state
 	sample(&w, all, 1, 0);
 	assert_int_equal(figures(&w, &a).overhead_bytes, 600 * MIB);
 	w.now += LEDGER_STEADY_NS;
-	a.moves = true; /* a call of the driver that takes its time */
+	a.moving = GIB; /* a call of the driver that takes its time */
 	sample(&w, all, 1, 0);
 	assert_int_equal(figures(&w, &a).overhead_bytes, 600 * MIB);
-	a.moves = false;
+	a.moving = 0;
 	sample(&w, all, 1, 0);
 	assert_int_equal(figures(&w, &a).overhead_bytes, 500 * MIB);
 	/* not believed: an allocation came in between */
@@ -212,6 +212,48 @@ static void a7_late_growth_is_charged_at_once_and_shrinks_after_two(void **state
 	sample_end(&w, 0, 0, all, 1, 0);
 	assert_true(figures(&w, &a).overhead_bytes > GIB);
 	assert_true(figures(&w, &a).overhead_bytes <= 2 * GIB);
+	world_fini(&w);
+}
+
+/* a busy program is never seen between two calls */
+static void a5_an_overhead_shrinks_under_calls_to_what_it_may_be_at_most(void **state)
+{
+	struct program a, *all[] = { &a };
+	struct world w;
+
+	(void)state;
+	world_init_1(&w, 100);
+	start(&w, &a, job_of(&w, 1, 0, 0), 100);
+	assert_int_equal(take(&w, &a, GIB), LEDGER_OK);
+	a.slot[0].driver = 1000 * MIB; /* two contexts, one of which goes */
+	sample(&w, all, 1, 0);
+	a.slot[0].driver = 500 * MIB;
+	a.moving = 100 * MIB; /* some call always has taken so much */
+	for (int i = 0; i < 40; i++) {
+		uint64_t before = figures(&w, &a).overhead_bytes;
+
+		/* what is held changes while NVML looks */
+		w.now += 10 * MS;
+		ledger_sample_begin(w.l, 0, w.now);
+		a.slot[0].live -= 100 * MIB;
+		a.slot[0].credit += 100 * MIB;
+		sample_end(&w, 0, 0, all, 1, 0);
+		a.slot[0].live += 100 * MIB;
+		a.slot[0].credit -= 100 * MIB;
+		assert_true(figures(&w, &a).overhead_bytes <= before);
+		assert_true(figures(&w, &a).overhead_bytes >= 500 * MIB);
+		if (i < 10)
+			assert_int_equal(figures(&w, &a).overhead_bytes, 1000 * MIB);
+	}
+	assert_true(figures(&w, &a).overhead_bytes <= 700 * MIB);
+	/* a call that took all of it is no smaller driver */
+	a.moving = GIB;
+	a.slot[0].live = 0;
+	for (int i = 0; i < 40; i++)
+		sample(&w, all, 1, 0);
+	assert_true(figures(&w, &a).overhead_bytes >= 500 * MIB);
+	a.slot[0].live = GIB;
+	a.moving = 0;
 	world_fini(&w);
 }
 
@@ -629,6 +671,7 @@ int main(void)
 		cmocka_unit_test(an_estimate_stays_when_nvml_is_silent),
 		cmocka_unit_test(a13_managed_memory_hides_no_overhead),
 		cmocka_unit_test(a7_late_growth_is_charged_at_once_and_shrinks_after_two),
+		cmocka_unit_test(a5_an_overhead_shrinks_under_calls_to_what_it_may_be_at_most),
 		cmocka_unit_test(a4_drift_is_shown_never_acted_upon),
 		cmocka_unit_test(a24_who_would_be_refused_waits_for_the_figure),
 		cmocka_unit_test(a6_two_contexts_at_once),
