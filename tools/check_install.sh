@@ -28,7 +28,7 @@ for f in liballot-cuda liballot-nvml; do
 	[ "$(readlink "$prefix/lib/allot/$f.so")" = "$f.so.$version" ] || fail "$f.so is no link to its version"
 done
 if command -v scdoc >/dev/null 2>&1; then
-	for f in man1/allot.1 man8/allotd.8; do
+	for f in man1/allot.1 man5/allot.yaml.5 man8/allotd.8; do
 		[ -s "$prefix/share/man/$f" ] || fail "missing: share/man/$f"
 	done
 fi
