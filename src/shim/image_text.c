@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/image_text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -37,6 +36,31 @@ static uint64_t times(uint64_t a, uint64_t b)
 	return size_mul(a, b, &r) ? r : UINT64_MAX;
 }
 
+/* "8", "0x8", "010", "8U", as PTX writes them; saturates */
+static uint64_t number_of(const char *w)
+{
+	unsigned base = 10;
+	uint64_t n = 0;
+
+	if (w[0] == '0' && (w[1] == 'x' || w[1] == 'X')) {
+		base = 16;
+		w += 2;
+	} else if (w[0] == '0') {
+		base = 8;
+	}
+	for (; *w; w++) {
+		unsigned digit = *w >= '0' && *w <= '9'   ? (unsigned)(*w - '0')
+				 : *w >= 'a' && *w <= 'f' ? (unsigned)(*w - 'a') + 10
+				 : *w >= 'A' && *w <= 'F' ? (unsigned)(*w - 'A') + 10
+							  : base;
+
+		if (digit >= base)
+			break;
+		n = size_sat_add(times(n, base), digit);
+	}
+	return n;
+}
+
 static void take_word(struct image_text *t)
 {
 	const char *w = t->word;
@@ -44,7 +68,7 @@ static void take_word(struct image_text *t)
 	if (t->is_ended || t->parens)
 		return;
 	if (t->in_dimension)
-		t->count = times(t->count, strtoull(w, NULL, 0)); /* "8", "0x8", "010", "8U" */
+		t->count = times(t->count, number_of(w));
 	else if (strcmp(w, ".extern") == 0)
 		t->is_extern = true;
 	else if (strcmp(w, ".global") == 0)
