@@ -130,10 +130,10 @@ static void append_job(char *text, const struct ledger_job *j)
 static void append_where(char *text, const struct place *p)
 {
 	if (p->parent) {
-		append(text, "GPU %u inside ", p->gpu->index);
+		append(text, "GPU %s inside ", p->gpu->label);
 		append_job(text, p->parent->job);
 	} else {
-		append(text, "GPU %u", p->gpu->index);
+		append(text, "GPU %s", p->gpu->label);
 	}
 }
 
@@ -255,8 +255,8 @@ static void say_memory(const struct ledger *l, const struct ticket *t, const str
 	append(text, ", process %d,", w->pid);
 	append_since(text, w, now_ns);
 	if (w->kind == LEDGER_WAITS_FOR_MEASURE) {
-		append(text, " for a figure of GPU %u: what the driver took is being measured",
-		       p->gpu->index);
+		append(text, " for a figure of GPU %s: what the driver took is being measured",
+		       p->gpu->label);
 		return;
 	}
 	append(text, " for %s%s of ", fmt_size(&a, w->needed_bytes),

@@ -50,7 +50,8 @@ void account_explain(const struct refusal *refusal)
 {
 	const struct wire_grant *g = &refusal->grant;
 	const struct wire_attached *lease = attach_lease();
-	char used[64], waited[FMT_TIME_MAX + 32] = "";
+	char used[64], waited[FMT_TIME_MAX + 32] = "", instance[16] = "";
+	const struct wire_lease_gpu *gpu;
 	int saved_errno = errno;
 	struct fmt_buf asked, time;
 
@@ -67,9 +68,13 @@ void account_explain(const struct refusal *refusal)
 		(void)fmt_size(&asked, refusal->asked_bytes);
 	else
 		(void)str_copy(asked.s, sizeof(asked.s), "a context");
-	say_refusal("job %" PRIu64 " (%s): out of memory: asked %s, used %s limit on GPU %u%s%s%s",
-		    lease->job_id, lease->job_name, asked.s, used, lease->gpus[refusal->slot].index,
-		    waited, g->text[0] ? ": " : "", g->text);
+	gpu = &lease->gpus[refusal->slot];
+	if (gpu->flags & WIRE_GPU_MIG)
+		(void)str_print(instance, sizeof(instance), ":%u", gpu->mig_index);
+	say_refusal("job %" PRIu64
+		    " (%s): out of memory: asked %s, used %s limit on GPU %u%s%s%s%s",
+		    lease->job_id, lease->job_name, asked.s, used, gpu->index, instance, waited,
+		    g->text[0] ? ": " : "", g->text);
 	errno = saved_errno;
 }
 

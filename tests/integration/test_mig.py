@@ -112,7 +112,7 @@ class MigTest(world.World):
         self.assertEqual((row['gpu'], row['gpu_index'], row['mig_index']), (MIG2, 0, 1))
         self.assertIn(' 0:1 ', self.cli('ps').stdout)
         self.assertEqual(self.gpu(MIG3)['vram_held_bytes'], 0)
-        g.end()
+        self.assertIn('limit on GPU 0:1', g.end())
 
     def test_without_a_limit_the_instance_is_the_card(self):
         g = Gpu(self, '--gpu', '0:2').start()
