@@ -20,7 +20,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FUZZ_SECONDS = os.environ.get('ALLOT_FUZZ_SECONDS', '12')
+FUZZ_SECONDS = int(os.environ.get('ALLOT_FUZZ_SECONDS', '110'))  # for all of them, two at a time
 FORMATTER = '14'  # another release of clang-format has another taste
 CASE = re.compile(r'(not )?ok\b\s*\d*\s*(?:- )?([^#]*)(?:#\s*(\w+)\s*(.*))?')
 SKIP = 77
@@ -204,10 +204,12 @@ def build_tree(name, d, log, options, targets=(), env=None):
 
 
 def fuzz(d, log):
-    """each target of the build D for FUZZ_SECONDS from its seeds, two at a time"""
+    """the targets of the build D share FUZZ_SECONDS, each from its seeds"""
     targets = sorted(t for t in (d / 'tests/fuzz').glob('fuzz_*') if t.is_file() and not t.suffix)
     if not targets:
         report('fuzzers', 0, 1, time.time(), log)
+        return
+    seconds = max(2, 2 * FUZZ_SECONDS // len(targets))
 
     def one(target):
         name = target.name.removeprefix('fuzz_')
@@ -215,9 +217,10 @@ def fuzz(d, log):
         own_log.write_text('')
         found = d / 'tests/fuzz' / ('new_' + name)
         found.mkdir(exist_ok=True)
-        single(f'fuzz {name}', [*UNRANDOMIZED, target, f'-max_total_time={FUZZ_SECONDS}', '-verbosity=0',
+        seeds = [s for s in (d / 'tests/fuzz' / ('seeds_' + name), ROOT / 'tests/fuzz/corpus' / name) if s.is_dir()]
+        single(f'fuzz {name}', [*UNRANDOMIZED, target, f'-max_total_time={seconds}', '-verbosity=0',
                                 f'-artifact_prefix={d}/tests/fuzz/', '-rss_limit_mb=512', '-timeout=5',
-                                found, ROOT / 'tests/fuzz/corpus' / name], own_log)
+                                found, *seeds], own_log)
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(one, targets))

@@ -625,9 +625,27 @@ static bool was_enough(struct gpu *gpu, uint64_t digest, uint64_t now_ns)
 	return false;
 }
 
-void gpus_on_gpu(void *context, const struct sampler_gpu *seen, const struct sampler_proc *procs,
+/*
+ * A card has the memory that it has: a sample that lacks it, or has quite another, says nothing
+ * about memory, and what was known stays (an error-correcting mode may cost a few per cent).
+ */
+static void keep_memory(const struct gpu *gpu, struct sampler_gpu *seen)
+{
+	const struct sampler_gpu *last = &gpu->last;
+
+	if ((seen->known & SAMPLER_MEMORY) && seen->total_bytes / 2 <= last->total_bytes &&
+	    last->total_bytes / 2 <= seen->total_bytes)
+		return;
+	seen->known &= ~(uint32_t)SAMPLER_MEMORY;
+	seen->total_bytes = last->total_bytes;
+	seen->reserved_bytes = last->reserved_bytes;
+	seen->used_bytes = last->used_bytes;
+}
+
+void gpus_on_gpu(void *context, const struct sampler_gpu *said, const struct sampler_proc *procs,
 		 unsigned n_procs)
 {
+	struct sampler_gpu fresh = *said, *seen = &fresh;
 	struct gpus *g = context;
 	struct ledger_sample sample = { 0 };
 	uint64_t now = clock_now_ns();
@@ -647,6 +665,7 @@ void gpus_on_gpu(void *context, const struct sampler_gpu *seen, const struct sam
 	set_lost(g, (unsigned)number, (seen->known & SAMPLER_LOST) != 0);
 	if (seen->known & SAMPLER_LOST)
 		return;
+	keep_memory(&g->gpu[number], seen);
 	note_mig(g, (unsigned)number, seen);
 	g->gpu[number].last = *seen;
 	if (was_enough(&g->gpu[number], digest_of(seen, procs, n_procs), now))

@@ -186,6 +186,10 @@ int jobs_restore(struct daemon *d, const struct job_spec *stored)
 		close(pidfd);
 		pidfd = -1;
 	}
+	/* one that fell off the bus, or that the driver does not show yet */
+	for (unsigned i = 0; i < stored->n_gpus; i++)
+		if (gpus_find(d->gpus, &stored->gpus[i]) < 0)
+			(void)gpus_recall(d->gpus, &stored->gpus[i]); /* a failure shows below */
 	job = job_new(d, stored, pidfd);
 	if (!job)
 		return -ENOMEM;
@@ -197,8 +201,6 @@ int jobs_restore(struct daemon *d, const struct job_spec *stored)
 	spec.n_listed = stored->n_gpus;
 	for (unsigned i = 0; i < stored->n_gpus; i++) {
 		r = gpus_find(d->gpus, &stored->gpus[i]);
-		if (r < 0) /* it fell off the bus, or the driver does not show it yet */
-			r = gpus_recall(d->gpus, &stored->gpus[i]);
 		if (r < 0)
 			goto fail;
 		spec.listed[i] = (unsigned)r;

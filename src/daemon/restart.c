@@ -22,6 +22,7 @@
 #include "policy/ledger.h"
 
 #define RESTART_GRACE_NS (900 * NS_PER_MS)
+#define JOB_ID_MAX       ((uint64_t)1 << 62)
 
 enum step {
 	STEP_GPUS,    /* which GPUs are there? */
@@ -107,7 +108,9 @@ static void begin_service(struct daemon *d)
 		log_error("cannot accept connections: %s", strerror(-e));
 		(void)sd_event_exit(d->event, e);
 	}
-	d->registry.last_job = size_max(d->registry.last_job, store_last_job(d->store));
+	/* a damaged file must not make the numbers begin anew */
+	d->registry.last_job =
+		size_max(d->registry.last_job, size_min(store_last_job(d->store), JOB_ID_MAX));
 	d->registry.last_job = size_max(d->registry.last_job, runs_last_id(d->runs));
 	settings_look_for_gpus(d);
 	tell_ready(d);

@@ -30,6 +30,7 @@
 #define SAMPLER_MAX_ZOMBIES    4
 #define SAMPLER_PACKET_MAX     2048
 #define SAMPLER_MAX_ENV        512
+#define MOST_BYTES             ((uint64_t)1 << 50) /* of a card */
 
 _Static_assert(sizeof(struct sampler_procs) <= SAMPLER_PACKET_MAX, "fits");
 _Static_assert(sizeof(struct sampler_done) <= SAMPLER_PACKET_MAX, "fits");
@@ -216,8 +217,38 @@ static int spawn_child(struct sampler *s, int sock, pid_t *ret)
 	return -r;
 }
 
+/* it reads what the driver writes: what it says is judged like anybody's word */
+static void begin_gpu(struct sampler *s, const struct sampler_gpu *m)
+{
+	struct sampler_gpu *gpu = &s->gpu;
+
+	*gpu = *m;
+	gpu->pci_bus_id[sizeof(gpu->pci_bus_id) - 1] = '\0';
+	gpu->model[sizeof(gpu->model) - 1] = '\0';
+	gpu->driver_version[sizeof(gpu->driver_version) - 1] = '\0';
+	str_printable(gpu->pci_bus_id);
+	str_printable(gpu->model);
+	str_printable(gpu->driver_version);
+	if (!gpu->total_bytes || gpu->total_bytes > MOST_BYTES ||
+	    gpu->reserved_bytes > gpu->total_bytes || gpu->used_bytes > gpu->total_bytes)
+		gpu->known &= ~(uint32_t)SAMPLER_MEMORY;
+	s->n_procs = 0;
+	s->has_gpu = gpu->index < SAMPLER_MAX_GPUS;
+}
+
+/* nobody holds more than there is */
+static void judge_proc(const struct sampler_gpu *gpu, struct sampler_proc *p)
+{
+	if (p->bytes <= (gpu->known & SAMPLER_MEMORY ? gpu->total_bytes : MOST_BYTES))
+		return;
+	p->is_known = 0;
+	p->bytes = 0;
+}
+
 static void take_gpu(struct sampler *s)
 {
+	if (s->n_procs != s->gpu.n_processes) /* something is missing */
+		s->gpu.known &= ~(uint32_t)SAMPLER_PROCESSES;
 	if (s->has_gpu)
 		s->ops->gpu(s->context, &s->gpu, s->procs, s->n_procs);
 	s->has_gpu = false;
@@ -241,6 +272,8 @@ static void take_procs(struct sampler *s, const struct sampler_procs *m)
 		s->room = room;
 	}
 	memcpy(s->procs + s->n_procs, m->procs, n * sizeof(m->procs[0]));
+	for (unsigned i = 0; i < n; i++)
+		judge_proc(&s->gpu, &s->procs[s->n_procs + i]);
 	s->n_procs += n;
 }
 
@@ -286,14 +319,15 @@ static int on_answer(sd_event_source *source, int fd, uint32_t revents, void *us
 			continue; /* the late answer to a question given up */
 		if (head->kind == SAMPLER_GPU && n == sizeof(struct sampler_gpu)) {
 			take_gpu(s);
-			memcpy(&s->gpu, buf, sizeof(s->gpu));
-			s->n_procs = 0;
-			s->has_gpu = true;
+			begin_gpu(s, (const void *)buf);
 		} else if (head->kind == SAMPLER_PROCS_OF_GPU &&
 			   n == sizeof(struct sampler_procs)) {
 			take_procs(s, (const void *)buf);
 		} else if (head->kind == SAMPLER_DONE && n == sizeof(struct sampler_done)) {
-			take_done(s, (const void *)buf);
+			struct sampler_done *done = (void *)buf;
+
+			done->text[sizeof(done->text) - 1] = '\0';
+			take_done(s, done);
 		}
 	}
 }

@@ -270,23 +270,12 @@ static int make_loop(struct daemon *d)
 	return r;
 }
 
-static int build(struct daemon *d, const struct server_options *o, struct err *err)
+int server_begin_parts(struct daemon *d)
 {
-	const char *socket = d->config->daemon_socket, *state = d->config->daemon_state;
-	AUTO_FD int listener = -1;
-	int r = instance_init(&d->instance, *socket ? socket : NULL, *state ? state : NULL,
-			      o->is_user, err);
+	int r;
 
-	if (r == 0)
-		r = choose_driver(d, o, err);
-	if (r == 0)
-		r = open_store(d, err);
-	if (r < 0)
-		return r;
 	d->ledger = ledger_new(&credit_page_ops);
-	r = d->ledger ? make_loop(d) : -ENOMEM;
-	if (r >= 0)
-		r = gpus_new(d, &d->gpus);
+	r = d->ledger ? gpus_new(d, &d->gpus) : -ENOMEM;
 	if (r >= 0)
 		r = runs_new(d, &d->runs);
 	if (r >= 0)
@@ -301,19 +290,59 @@ static int build(struct daemon *d, const struct server_options *o, struct err *e
 		r = deaths_new(d->event, life_dead, &d->deaths);
 	if (r >= 0)
 		r = pages_new(d->event, &d->pages);
+	return r >= 0 ? scopes_new(d, &d->scopes) : r;
+}
+
+int server_listen(struct daemon *d, int listener, uid_t uid_only)
+{
+	return peers_new(d->event, listener, uid_only, &peers_ops, d, &d->peers);
+}
+
+void server_end_parts(struct daemon *d)
+{
+	/* whoever is connected finds its next allotd by itself: nothing is ended here */
+	d->late = late_free(d->late);
+	d->pump = pump_free(d->pump);
+	d->restart = restart_free(d->restart);
+	d->sampler = sampler_free(d->sampler);
+	d->scopes = scopes_free(d->scopes); /* the jobs keep their cgroups */
+	d->runs = runs_free(d->runs);
+	registry_fini(&d->registry);
+	d->deaths = deaths_free(d->deaths);
+	d->pages = pages_free(d->pages);
+	d->peers = peers_free(d->peers);
+	ledger_free(d->ledger);
+	d->ledger = NULL;
+	d->gpus = gpus_free(d->gpus);
+	d->unmanaged = unmanaged_free(d->unmanaged);
+}
+
+static int build(struct daemon *d, const struct server_options *o, struct err *err)
+{
+	const char *socket = d->config->daemon_socket, *state = d->config->daemon_state;
+	AUTO_FD int listener = -1;
+	int r = instance_init(&d->instance, *socket ? socket : NULL, *state ? state : NULL,
+			      o->is_user, err);
+
+	if (r == 0)
+		r = choose_driver(d, o, err);
+	if (r == 0)
+		r = open_store(d, err);
+	if (r < 0)
+		return r;
+	r = make_loop(d);
 	if (r >= 0)
-		r = scopes_new(d, &d->scopes);
+		r = server_begin_parts(d);
 	if (r < 0)
 		return err_set(err, r, "cannot begin: %s", strerror(-r));
 	r = sampler_new(d->event, d->driver_dir, &sampler_ops, d->gpus, &d->sampler, err);
 	if (r < 0)
 		return r;
-	listener = instance_listen(&d->instance, d->config->daemon_socket_mode, settings_gid(d),
-				   err);
+	listener =
+		instance_listen(&d->instance, d->config->daemon_socket_mode, settings_gid(d), err);
 	if (listener < 0)
 		return listener;
-	r = peers_new(d->event, listener, d->instance.is_system ? (uid_t)-1 : geteuid(), &peers_ops,
-		      d, &d->peers);
+	r = server_listen(d, listener, d->instance.is_system ? (uid_t)-1 : geteuid());
 	if (r < 0)
 		return err_set(err, r, "cannot serve '%s': %s", d->instance.socket, strerror(-r));
 	(void)TAKE_FD(listener);
@@ -363,20 +392,7 @@ struct daemon *server_free(struct daemon *d)
 {
 	if (!d)
 		return NULL;
-	/* whoever is connected finds its next allotd by itself: nothing is ended here */
-	d->late = late_free(d->late);
-	d->pump = pump_free(d->pump);
-	d->restart = restart_free(d->restart);
-	d->sampler = sampler_free(d->sampler);
-	d->scopes = scopes_free(d->scopes); /* the jobs keep their cgroups */
-	d->runs = runs_free(d->runs);
-	registry_fini(&d->registry);
-	d->deaths = deaths_free(d->deaths);
-	d->pages = pages_free(d->pages);
-	d->peers = peers_free(d->peers);
-	ledger_free(d->ledger);
-	d->gpus = gpus_free(d->gpus);
-	d->unmanaged = unmanaged_free(d->unmanaged);
+	server_end_parts(d);
 	d->store = store_close(d->store);
 	sd_event_unref(d->event);
 	if (d->ready_fd >= 0)

@@ -7,6 +7,7 @@
  */
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "daemon/settings.h"
 
@@ -32,6 +33,15 @@ struct daemon *server_free(struct daemon *d);
 
 /** server_run - until SIGTERM or SIGINT; 0 or -errno */
 int server_run(struct daemon *d);
+
+/*
+ * Parts of the two above, for who makes loop, store, configuration and sampler by himself (tests).
+ * server_begin_parts - what lives in memory; server_listen - as peers_new; server_end_parts - both
+ * undone, the sampler and the restart too.
+ */
+int server_begin_parts(struct daemon *d);
+int server_listen(struct daemon *d, int listener, uid_t uid_only);
+void server_end_parts(struct daemon *d);
 
 /** server_dispatch - handle one request; @fds that are taken become -1 */
 void server_dispatch(struct daemon *d, struct peer *peer, const struct wire_message *msg, int *fds,

@@ -92,6 +92,9 @@ static const char settings_sql[] = "PRAGMA journal_mode = WAL;"
 				   "PRAGMA journal_size_limit = 262144;"
 				   "PRAGMA mmap_size = 0;";
 
+#define STORE_MAX_BYTES ((uint64_t)1 << 60)
+#define STORE_MAX_JOB   ((uint64_t)INT64_MAX)
+
 struct store {
 	sqlite3 *db;
 	sqlite3_stmt *statements[STATEMENT_COUNT];
@@ -357,11 +360,35 @@ int store_put_gpu(struct store *s, const char *driver_dir, const struct sampler_
 	return finish(s, q);
 }
 
+/* a damaged file may hold anything: each row is judged like a peer's word, and refused as a whole
+ */
 static bool copy_text(sqlite3_stmt *q, int at, char *buf, size_t size)
 {
 	const char *text = (const char *)sqlite3_column_text(q, at);
 
-	return text && str_copy(buf, size, text);
+	if (!text || !str_copy(buf, size, text))
+		return false;
+	str_printable(buf);
+	return true;
+}
+
+static bool is_sane_gpu(const struct sampler_gpu *gpu)
+{
+	return gpu->index < SAMPLER_MAX_GPUS && gpu->total_bytes > 0 &&
+	       gpu->total_bytes <= STORE_MAX_BYTES && gpu->reserved_bytes <= gpu->total_bytes;
+}
+
+static bool is_sane_amount(const struct wire_amount *a)
+{
+	return a->bytes <= STORE_MAX_BYTES && a->permille <= 1000 && !(a->bytes && a->permille);
+}
+
+static bool is_sane_job(const struct job_spec *j)
+{
+	return j->id > 0 && j->id <= STORE_MAX_JOB && j->parent != j->id && j->keeper_pid > 0 &&
+	       j->session >= 0 && is_sane_amount(&j->request) && is_sane_amount(&j->limit) &&
+	       j->job_class <= WIRE_CLASS_BATCH && j->fail_policy <= WIRE_FAIL_OPEN &&
+	       j->compute_min_permille <= 1000 && j->compute_max_permille <= 1000;
 }
 
 int store_each_gpu(struct store *s, const char *driver_dir,
@@ -388,7 +415,8 @@ int store_each_gpu(struct store *s, const char *driver_dir,
 		gpu.ci = (uint32_t)sqlite3_column_int64(q, 10);
 		if (copy_text(q, 4, gpu.pci_bus_id, sizeof(gpu.pci_bus_id)) &&
 		    copy_text(q, 5, gpu.model, sizeof(gpu.model)) &&
-		    copy_text(q, 6, gpu.driver_version, sizeof(gpu.driver_version)))
+		    copy_text(q, 6, gpu.driver_version, sizeof(gpu.driver_version)) &&
+		    is_sane_gpu(&gpu))
 			each(&gpu, context);
 	}
 	(void)sqlite3_reset(q); /* the same code again */
@@ -399,7 +427,6 @@ static bool read_job(sqlite3_stmt *q, struct job_spec *j)
 {
 	int at = 0;
 	const void *gpus, *ceilings;
-	const char *name, *command;
 	size_t n;
 
 	*j = (struct job_spec){ 0 };
@@ -432,10 +459,8 @@ static bool read_job(sqlite3_stmt *q, struct job_spec *j)
 	n = (size_t)sqlite3_column_bytes(q, at++);
 	if (ceilings)
 		memcpy(j->ceilings, ceilings, size_min(n, sizeof(j->ceilings)));
-	name = (const char *)sqlite3_column_text(q, at++);
-	command = (const char *)sqlite3_column_text(q, at++);
-	return name && command && str_copy(j->name, sizeof(j->name), name) &&
-	       str_copy(j->command, sizeof(j->command), command);
+	return copy_text(q, at, j->name, sizeof(j->name)) &&
+	       copy_text(q, at + 1, j->command, sizeof(j->command)) && is_sane_job(j);
 }
 
 int store_each_job(struct store *s, int (*each)(const struct job_spec *spec, void *context),
@@ -597,10 +622,12 @@ uint64_t store_last_job(struct store *s)
 uint64_t store_context_bytes(struct store *s, const struct wire_uuid *gpu, const char *driver)
 {
 	sqlite3_stmt *q = begin(s, GET_CONTEXT);
+	uint64_t bytes;
 
 	sqlite3_bind_blob(q, 1, gpu, sizeof(*gpu), SQLITE_STATIC);
 	sqlite3_bind_text(q, 2, driver, -1, SQLITE_STATIC);
-	return get_number(q);
+	bytes = get_number(q);
+	return bytes <= STORE_MAX_BYTES ? bytes : 0;
 }
 
 int store_put_context_bytes(struct store *s, const struct wire_uuid *gpu, const char *driver,

@@ -196,6 +196,12 @@ static void choose_lists(struct gpu_nvml *nvml)
 #undef PICK
 }
 
+/* a driver that fills the whole room has forgotten the end */
+static void end_text(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+}
+
 static int init(struct gpu_nvml *nvml, struct err *err)
 {
 	nvmlReturn_t r = nvml->api.nvmlInit_v2();
@@ -218,6 +224,8 @@ static int init(struct gpu_nvml *nvml, struct err *err)
 	    nvml->api.nvmlSystemGetDriverVersion(nvml->driver_version,
 						 sizeof(nvml->driver_version)))
 		nvml->driver_version[0] = '\0';
+	end_text(nvml->driver_version, sizeof(nvml->driver_version));
+	str_printable(nvml->driver_version);
 	return 0;
 }
 
@@ -265,7 +273,7 @@ const char *gpu_nvml_path(const struct gpu_nvml *nvml)
 
 int gpu_nvml_count(struct gpu_nvml *nvml, struct err *err)
 {
-	unsigned n;
+	unsigned n = 0;
 	nvmlReturn_t r = nvml->api.nvmlDeviceGetCount_v2(&n);
 
 	if (r)
@@ -304,6 +312,7 @@ static bool shorten_bus_id(const char *id, char out[16])
 		id += 4;
 	if (!str_copy(out, 16, id))
 		return false;
+	str_printable(out);
 	lower(out);
 	return true;
 }
@@ -316,14 +325,17 @@ static void read_identity(struct gpu_nvml *nvml, nvmlDevice_t device, struct ide
 	nvmlPciInfo_t pci;
 
 	id->valid = 0;
+	memset(uuid, 0, sizeof(uuid));
 	if (ok(s, api->nvmlDeviceGetUUID(device, uuid, sizeof(uuid))) &&
-	    parse_uuid(uuid, id->uuid, NULL) == 0)
+	    str_is_terminated(uuid, sizeof(uuid)) && parse_uuid(uuid, id->uuid, NULL) == 0)
 		id->valid |= GPU_HAS_UUID;
 	if (api->nvmlDeviceGetName &&
-	    ok(s, api->nvmlDeviceGetName(device, id->name, sizeof(id->name)))) {
-		str_printable(id->name);
+	    ok(s, api->nvmlDeviceGetName(device, id->name, sizeof(id->name))))
 		id->valid |= GPU_HAS_NAME;
-	}
+	else
+		id->name[0] = '\0';
+	end_text(id->name, sizeof(id->name));
+	str_printable(id->name);
 	memset(&pci, 0, sizeof(pci));
 	if (api->nvmlDeviceGetPciInfo_v3 && ok(s, api->nvmlDeviceGetPciInfo_v3(device, &pci)) &&
 	    str_is_terminated(pci.busId, sizeof(pci.busId)) &&

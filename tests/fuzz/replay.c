@@ -9,8 +9,10 @@
 #include "base/str.h"
 #include "fuzz.h"
 
-#define REPLAY_MAX    65536
+#define REPLAY_MAX 65536
+#ifndef REPLAY_DAMAGE /* fewer where one takes milliseconds */
 #define REPLAY_DAMAGE 2000
+#endif
 
 static unsigned char data[REPLAY_MAX];
 
@@ -28,16 +30,15 @@ static void damage(size_t size, struct rand_state *r)
 	}
 }
 
-int main(int argc, char **argv)
+static int replay(const char *folder, struct rand_state *r)
 {
-	struct rand_state r = { .s = 1 };
-	unsigned files = 0;
 	struct dirent *d;
-	DIR *dir = argc > 1 ? opendir(argv[1]) : NULL;
+	DIR *dir = opendir(folder);
+	int files = 0;
 
 	if (!dir) {
-		fprintf(stderr, "usage: %s CORPUS\n", argv[0]);
-		return 2;
+		perror(folder);
+		return -1;
 	}
 	while ((d = readdir(dir))) {
 		char path[4096];
@@ -45,18 +46,35 @@ int main(int argc, char **argv)
 		FILE *f;
 
 		if (d->d_name[0] == '.' ||
-		    !str_print(path, sizeof(path), "%s/%s", argv[1], d->d_name))
+		    !str_print(path, sizeof(path), "%s/%s", folder, d->d_name))
 			continue;
 		f = fopen(path, "re");
-		if (!f)
-			return 2;
+		if (!f) {
+			files = -1;
+			break;
+		}
 		size = fread(data, 1, sizeof(data), f);
 		(void)fclose(f);
 		(void)LLVMFuzzerTestOneInput(data, size);
-		damage(size, &r);
+		damage(size, r);
 		files++;
 	}
 	closedir(dir);
-	printf("%u inputs, each with %u damaged copies\n", files, REPLAY_DAMAGE);
+	return files;
+}
+
+int main(int argc, char **argv)
+{
+	struct rand_state r = { .s = 1 };
+	int files = 0;
+
+	for (int i = 1; i < argc; i++) {
+		int n = replay(argv[i], &r);
+
+		if (n < 0)
+			return 2;
+		files += n;
+	}
+	printf("%d inputs, each with %u damaged copies\n", files, REPLAY_DAMAGE);
 	return files ? 0 : 1;
 }

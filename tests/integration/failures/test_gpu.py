@@ -105,6 +105,24 @@ class Nvml(Faulty):
         self.assertTrue(until(lambda: not self.gpu()['stale'], 10))
 
 
+    def test_nvml_has_no_figures_of_memory(self):
+        """unknown is unknown: a program still sees the card it was promised, and nothing is lost"""
+        g = Gpu(self, '-J', 'one', '--vram', '1G:2G').start()
+        self.assertTrue(g('alloc 512M').startswith('ok'))
+        held = self.settled()
+        self.fault(' '.join(f'error=nvmlDeviceGetMemoryInfo{v}:NVML_ERROR_UNKNOWN' for v in ('', '_v2')))
+        self.assertTrue(until(lambda: self.gpu()['vram_used_bytes'] is None, 6), self.status())
+        self.assertEqual(self.gpu()['vram_total_bytes'] // GIB, 140)
+        self.assertEqual(self.held(), held)
+        late = Gpu(self, '-J', 'late').start()
+        self.assertGreater(late.info()[1], 100 * GIB)
+        self.assertGreater(int(late('total').split()[1]), 100 * GIB)
+        self.fault('')
+        self.assertTrue(until(lambda: self.gpu()['vram_used_bytes'] is not None, 6))
+        late.end()
+        g.end()
+
+
 class Lost(Faulty):
     PROFILE = 'four'
 
