@@ -202,7 +202,7 @@ class Gpus(Config):
         uuid = self.status(2)["gpu"].hex()
         self.say(f"gpu_defaults:\n  reserve: 1G\ngpus:\n  - id: 1\n    reserve: 0\n  - id: GPU-{uuid}\n    reserve: 50%\n"
                  f"  - id: {self.status(3)['pci_bus_id']}\n    reserve: 2G\n  - id: 9\n    reserve: 0\n")
-        self.assertEqual(len(self.reload()), 1)
+        self.assertEqual(self.reload(), ["gpus: 0 entries → 4 entries"])
         after = [self.status(i)["vram_allocatable_bytes"] for i in range(4)]
         total = self.status(2)["vram_total_bytes"]
         self.assertEqual(after[0], before[0])

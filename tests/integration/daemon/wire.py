@@ -41,6 +41,7 @@ LAYOUTS = [
     message("VIEWED", 18, "QQQQ", "total_bytes free_bytes used_bytes limit_bytes"),
     message("PROCS", 19, "II", "slot _"),
     message("PROC", 20, "iIQ", "pid flags used_bytes"),
+    message("OVERDRAFT_DONE", 40, "IIQ", "slot _ kept_bytes"),
     message("RUN", 30, AMOUNT + AMOUNT + "IIIIQQIIIIQ64s512s256s1024s",
             "request request_permille _ limit limit_permille _ job_class fail_policy "
             "when_full_wait n_gpus when_full_ns admit_wait_ns compute_min compute_max flags _ "
@@ -62,11 +63,12 @@ LAYOUTS = [
             "vram_request_bytes vram_limit_bytes drift_bytes waiting_bytes waiting_ns "
             "compute_min compute_max compute_got _ name command reason"),
     message("STATUS", 52, "II", "flags _"),
-    message("STATUS_ITEM", 53, "16sIIQQQQQQQQQQIIIIQIIII512s16s64s",
+    message("STATUS_ITEM", 53, "16sIIQQQQQQQQQQIIIIQIIIIIIQ512s16s64s",
             "gpu gpu_index flags vram_total_bytes vram_used_bytes vram_allocatable_bytes "
             "vram_requested_bytes vram_limits_bytes vram_unmanaged_bytes vram_held_bytes "
             "vram_drift_bytes vram_grantable_bytes vram_burst_bytes utilization_pct "
-            "temperature_c power_mw waiting sample_age_ns n_jobs mig_index gi ci jobs pci_bus_id model"),
+            "temperature_c power_mw waiting sample_age_ns n_jobs mig_index gi ci "
+            "n_unmanaged _ n_unmanaged_ended jobs pci_bus_id model"),
     message("SET", 54, "Q32s128s", "job_id key value"),
     message("CANCEL", 55, "QII", "job_id signal _"),
     message("DAEMON", 56, "II", "flags _"),
