@@ -53,6 +53,7 @@ struct unmanaged {
 	struct list all;
 	unsigned n, n_pidfds;
 	unsigned n_learned; /* in the sample that runs */
+	bool is_warned;
 	bool is_kill[LEDGER_MAX_GPUS];
 	uint64_t since_ticks[LEDGER_MAX_GPUS];
 	uint64_t killed[LEDGER_MAX_GPUS];
@@ -142,9 +143,25 @@ static struct entry *entry_new(struct unmanaged *u, pid_t pid)
 
 /* ---- policy ---- */
 
+/* NVML numbers processes as the host does: in a container the same number is somebody else */
+static bool can_tell_who(const struct daemon *d)
+{
+	return d->is_simulated || proc_is_in_first_namespace(d->proc_root);
+}
+
 void unmanaged_set_policy(struct unmanaged *u, unsigned gpu, bool is_kill)
 {
 	is_kill = is_kill && u->daemon->instance.is_system;
+	if (is_kill && !can_tell_who(u->daemon)) {
+		if (!u->is_warned)
+			log_error("unmanaged: kill is not carried out: allotd runs in a PID "
+				  "namespace of "
+				  "its own, where NVML's numbers may be those of others; start it "
+				  "in the "
+				  "host's");
+		u->is_warned = true;
+		is_kill = false;
+	}
 	if (u->is_kill[gpu] == is_kill)
 		return;
 	u->is_kill[gpu] = is_kill;
@@ -244,7 +261,9 @@ void unmanaged_saw(struct unmanaged *u, unsigned gpu, const struct sampler_proc 
 	e->seen |= bit_of(gpu);
 	e->epoch = u->daemon->registry.epoch;
 	e->bytes = proc->is_known ? proc->bytes : WIRE_UNKNOWN_U64;
-	e->facts.kinds = proc->kinds;
+	/* who draws or works through MPS on one GPU is spared on all, and for good */
+	e->facts.kinds =
+		proc->kinds | (e->facts.kinds & (SAMPLER_PROC_GRAPHICS | SAMPLER_PROC_MPS));
 	if (!e->is_learned && u->n_learned < UNMANAGED_LEARN) {
 		u->n_learned++;
 		learn(u, e);

@@ -24,6 +24,9 @@
  * is asked once more, and SIGTERM goes through the pidfd; SIGKILL after the grace of a cancel. Each
  * step is logged.  Under `alert` the same judgement is made, and only told (ps, doctor).
  *
+ * NVML numbers processes as the host does.  In a PID namespace of its own allotd cannot say who is
+ * meant, so `kill` is not carried out there, and that is said.
+ *
  * Names decide nothing by themselves: a program's file must be root's to count as MPS or display.
  *
  * Bounds: UNMANAGED_MAX processes are known; more are counted by gpus.c and left alone.  A sample

@@ -81,6 +81,7 @@ struct gpu_nvml {
 	struct api api;
 	struct list lists[3];
 	struct identity known[GPU_MAX];
+	bool is_divided[GPU_MAX]; /* in MIG mode, when that was told last */
 	char driver_version[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE];
 	char path[1024];
 };
@@ -509,12 +510,20 @@ static void begin_sample(struct gpu_sample *s, unsigned index)
 	s->at_ns = clock_now_ns();
 }
 
-static bool is_in_mig_mode(const struct api *api, nvmlDevice_t device)
+/* a question that fails for the moment changes nothing: a divided card must not look whole */
+static bool is_in_mig_mode(struct gpu_nvml *nvml, unsigned index, nvmlDevice_t device)
 {
+	bool *known = &nvml->is_divided[index];
 	unsigned current = 0, pending;
+	nvmlReturn_t r = nvml->api.nvmlDeviceGetMigMode
+				 ? nvml->api.nvmlDeviceGetMigMode(device, &current, &pending)
+				 : NVML_ERROR_FUNCTION_NOT_FOUND;
 
-	return api->nvmlDeviceGetMigMode &&
-	       api->nvmlDeviceGetMigMode(device, &current, &pending) == NVML_SUCCESS && current;
+	if (r == NVML_SUCCESS)
+		*known = current != 0;
+	else if (r == NVML_ERROR_NOT_SUPPORTED || r == NVML_ERROR_FUNCTION_NOT_FOUND)
+		*known = false;
+	return *known;
 }
 
 void gpu_nvml_sample_one(struct gpu_nvml *nvml, unsigned index, struct gpu_sample *s)
@@ -529,7 +538,7 @@ void gpu_nvml_sample_one(struct gpu_nvml *nvml, unsigned index, struct gpu_sampl
 		read_identity(nvml, device, &fresh, s);
 		if (fresh.valid & GPU_HAS_UUID)
 			*id = fresh;
-		if (is_in_mig_mode(&nvml->api, device))
+		if (is_in_mig_mode(nvml, index, device))
 			s->flags |= GPU_MIG_MODE;
 		read_figures(nvml, device, s);
 	}

@@ -17,6 +17,7 @@
 #define KIND_PATH_MAX    320
 #define KIND_TEXT_MAX    1024
 #define PF_KTHREAD       0x00200000u /* of the kernel's flags, field 9 of stat */
+#define FIRST_PID_NS     0xeffffffcu /* its inode: a number of the kernel's interface */
 #define MPS_SERVER       "nvidia-cuda-mps-server"
 #define MPS_CONTROL      "nvidia-cuda-mps-control"
 #define KIND_FIRST_FIELD 3 /* of what stands behind the name in stat */
@@ -84,6 +85,15 @@ bool proc_is_foreign(const char *root, pid_t pid)
 	    !str_print(path, sizeof(path), "%s/self/ns/pid", root) || stat(path, &ours) < 0)
 		return false;
 	return theirs.st_ino != ours.st_ino || theirs.st_dev != ours.st_dev;
+}
+
+bool proc_is_in_first_namespace(const char *root)
+{
+	char path[KIND_PATH_MAX];
+	struct stat st;
+
+	return str_print(path, sizeof(path), "%s/self/ns/pid", root) && stat(path, &st) == 0 &&
+	       st.st_ino == FIRST_PID_NS;
 }
 
 /* the name of the file that it runs, when that is root's alone; "" when not */

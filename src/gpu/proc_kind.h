@@ -24,6 +24,9 @@ bool proc_is_kernel(const char *root, pid_t pid);
 /** proc_is_foreign - does it live in another PID namespace than we?  false when that is unknown */
 bool proc_is_foreign(const char *root, pid_t pid);
 
+/** proc_is_in_first_namespace - are we ourselves in the host's PID namespace? */
+bool proc_is_in_first_namespace(const char *root);
+
 /** proc_is_mps - NVIDIA's MPS server or control daemon: other people's work runs through it */
 bool proc_is_mps(const char *root, pid_t pid);
 

@@ -4,6 +4,7 @@
 import json
 import os
 import subprocess
+import time
 
 import tap
 import world
@@ -211,6 +212,13 @@ class MigTest(world.World):
         self.assertTrue(until(lambda: self.ps('stays')[0]['reason'] == 'GPU 0:2 is lost', 5), self.ps('stays'))
         self.assertIn('(stays) is on GPU 0:2, which is lost', self.said())
         p.terminate()
+
+    def test_a_question_that_fails_divides_nothing(self):
+        self.faults('error=nvmlDeviceGetMigMode:NVML_ERROR_UNKNOWN')
+        time.sleep(2.5)
+        self.assertTrue(self.gpu(CARD)['mig_mode'])
+        self.assertEqual([g['stale'] for g in self.status()], [False] * 5)
+        self.assertEqual(self.run_job('--gpu', '0', '--', 'true').returncode, 125)
 
     def test_new_instances_need_no_restart(self):
         self.stop_daemon()
