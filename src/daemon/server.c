@@ -290,7 +290,7 @@ int server_begin_parts(struct daemon *d)
 		r = deaths_new(d->event, life_dead, &d->deaths);
 	if (r >= 0)
 		r = pages_new(d->event, &d->pages);
-	return r >= 0 ? scopes_new(d, &d->scopes) : r;
+	return r;
 }
 
 int server_listen(struct daemon *d, int listener, uid_t uid_only)
@@ -333,6 +333,8 @@ static int build(struct daemon *d, const struct server_options *o, struct err *e
 	r = make_loop(d);
 	if (r >= 0)
 		r = server_begin_parts(d);
+	if (r >= 0)
+		r = scopes_new(d, &d->scopes);
 	if (r < 0)
 		return err_set(err, r, "cannot begin: %s", strerror(-r));
 	r = sampler_new(d->event, d->driver_dir, &sampler_ops, d->gpus, &d->sampler, err);

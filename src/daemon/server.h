@@ -35,7 +35,8 @@ struct daemon *server_free(struct daemon *d);
 int server_run(struct daemon *d);
 
 /*
- * Parts of the two above, for who makes loop, store, configuration and sampler by himself (tests).
+ * Parts of the two above, for who makes loop, store, configuration, sampler and cgroups by himself
+ * (tests).
  * server_begin_parts - what lives in memory; server_listen - as peers_new; server_end_parts - both
  * undone, the sampler and the restart too.
  */

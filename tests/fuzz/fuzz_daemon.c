@@ -574,6 +574,8 @@ static void scribble(struct actor *a)
 		atomic_store(&a->page->slot[slot].granted_bytes, take_u64());
 		atomic_store(&a->page->slot[slot].wanted, take());
 		atomic_store(&a->page->slot[slot].moving_bytes, take_u64());
+		atomic_store(&a->page->slot[slot].managed_bytes, take_u64());
+		atomic_store(&a->page->slot[slot].elastic_bytes, take_u64());
 	}
 	if (a->bell >= 0)
 		(void)!write(a->bell, &one, sizeof(one)); /* a full one rings as well */

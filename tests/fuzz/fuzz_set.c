@@ -15,9 +15,11 @@
 #include "daemon/change.h"
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
+#include "daemon/server.h"
 #include "daemon/store.h"
 #include "fuzz.h"
 #include "fuzz_text.h"
+#include "gpu/proc.h"
 #include "policy/ledger.h"
 
 #define GPUS    4
@@ -28,23 +30,14 @@ static struct daemon d = { .is_simulated = true };
 static struct store *store;
 static char dir[64];
 
-static uint64_t no_credit(void *owner, unsigned slot)
-{
-	(void)owner;
-	(void)slot;
-	return 0;
-}
-
-static const struct credit_ops ops = { .peek = no_credit, .call_back = no_credit };
-
 static void clean_up(void)
 {
 	static const char *const files[] = { "allot.db", "allot.db-wal", "allot.db-shm",
 					     "allot.db-journal" };
 	char path[96];
 
-	gpus_free(d.gpus);
-	ledger_free(d.ledger);
+	server_end_parts(&d);
+	sd_event_unref(d.event);
 	store_close(store);
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		if (str_print(path, sizeof(path), "%s/%s", dir, files[i]))
@@ -59,11 +52,15 @@ static void begin(void)
 	config_defaults(&config);
 	d.config = d.config_next = &config;
 	(void)str_copy(dir, sizeof(dir), "/tmp/allot-fuzz-set.XXXXXX");
-	d.ledger = ledger_new(&ops);
-	if (!mkdtemp(dir) || !d.ledger || store_open(dir, "fuzz", &store, NULL) < 0 ||
-	    gpus_new(&d, &d.gpus) < 0)
+	d.proc_root = PROC_ROOT;
+	d.ready_fd = -1;
+	registry_init(&d.registry);
+	if (!mkdtemp(dir) || store_open(dir, "fuzz", &store, NULL) < 0 ||
+	    sd_event_new(&d.event) < 0)
 		abort();
 	d.store = store;
+	if (server_begin_parts(&d) < 0)
+		abort();
 	(void)atexit(clean_up);
 	for (uint32_t i = 0; i < GPUS; i++) {
 		struct sampler_gpu gpu = { .kind = SAMPLER_GPU,
