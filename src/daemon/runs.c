@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "config/config.h"
 #include "daemon/daemon.h"
 #include "daemon/jobs.h"
 #include "daemon/peers.h"
@@ -47,15 +49,17 @@ static void forget(struct runs *runs, struct run *run)
 }
 
 /* not more than so many, and none that is too old */
-static void trim(struct runs *runs)
+void runs_trim(struct runs *runs)
 {
+	const struct config *c = runs->daemon->config;
 	struct run *run, *next;
 	uint64_t now = now_s();
 
 	list_for_each_safe (run, next, &runs->all, node) {
-		bool is_old = size_sat_sub(now, run->record.ended_s) > RUNS_KEPT_S;
+		bool is_old = size_sat_sub(now, run->record.ended_s) >
+			      c->limits_ended_jobs_time / NS_PER_S;
 
-		if (!run->record.is_ended || (!is_old && runs->n_ended <= RUNS_KEPT))
+		if (!run->record.is_ended || (!is_old && runs->n_ended <= c->limits_ended_jobs))
 			continue;
 		(void)store_remove_run(runs->daemon->store, run->record.id); /* it tells */
 		forget(runs, run);
@@ -94,7 +98,7 @@ int runs_new(struct daemon *d, struct runs **ret)
 		(void)runs_free(runs);
 		return r;
 	}
-	trim(runs);
+	runs_trim(runs);
 	*ret = runs;
 	return 0;
 }
@@ -231,7 +235,7 @@ void runs_ended(struct job *job, bool has_status, int status)
 	d->runs->n_ended++;
 	put(d, run);
 	tell_waiters(d, run);
-	trim(d->runs);
+	runs_trim(d->runs);
 }
 
 void runs_drop(struct job *job)

@@ -5,7 +5,7 @@
 /*
  * What is known of each job from its RUN until a while after its end: who, what, when, where its
  * output goes, and how it ended.  A job's own object goes with its last process; its run stays for
- * those who ask later: the last RUNS_KEPT that ended, none longer than RUNS_KEPT_S.
+ * those who ask later: as many that ended, and for so long, as the configuration says.
  *
  * The truth is in memory.  The store has a run from its end on; one in the background from its
  * beginning, so that its id stays its own when allotd dies while it waits for its place.  What the
@@ -20,9 +20,6 @@
 
 #include "base/list.h"
 #include "wire/wire.h"
-
-#define RUNS_KEPT   1000
-#define RUNS_KEPT_S (7 * 86400)
 
 struct daemon;
 struct job;
@@ -54,6 +51,9 @@ struct run {
 
 int runs_new(struct daemon *d, struct runs **ret);
 struct runs *runs_free(struct runs *runs);
+
+/** runs_trim - the configuration is another one: forget what it does not keep any more */
+void runs_trim(struct runs *runs);
 
 /** runs_last_id - the highest id that the store knows of */
 uint64_t runs_last_id(const struct runs *runs);

@@ -17,6 +17,7 @@
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
 #include "daemon/peers.h"
+#include "daemon/runs.h"
 #include "gpu/proc.h"
 #include "policy/ledger.h"
 
@@ -142,6 +143,8 @@ int settings_apply(struct daemon *d, struct err *err)
 	peers_set_limits(d->peers, (unsigned)c->limits_max_connections,
 			 (unsigned)c->limits_max_connections_per_user);
 	gpus_configure(d->gpus);
+	if (d->runs)
+		runs_trim(d->runs);
 	settings_look_for_gpus(d);
 	return instance_allow(&d->instance, c->daemon_socket_mode, settings_gid(d), err);
 }

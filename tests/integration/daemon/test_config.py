@@ -257,6 +257,35 @@ class Limits(Config):
         self.assertIn("too many connections", self.actor().crowd(40))
 
 
+    def test_ended_jobs(self):
+        self.begin("limits:\n  ended_jobs: 2\n")
+        ids = []
+        for _ in range(3):
+            keeper, child = self.job()
+            ids.append(keeper.job_id)
+            child.kill()
+            keeper.kill()
+            self.until(lambda: self.ask("DAEMON").body["n_jobs"] == 0)
+
+        def known():
+            return [i for i in ids if self.ask("SHOW", job_id=i).type != "ERROR"]
+        self.assertEqual(known(), ids[1:])
+        self.say("limits:\n  ended_jobs: 0\n")
+        self.reload()
+        self.assertEqual(known(), [])
+
+    def test_ended_jobs_time(self):
+        self.begin("limits:\n  ended_jobs_time: 1s\n")
+        keeper, child = self.job()
+        child.kill()
+        keeper.kill()
+        self.until(lambda: self.ask("DAEMON").body["n_jobs"] == 0)
+        self.assertNotEqual(self.ask("SHOW", job_id=keeper.job_id).type, "ERROR")
+        time.sleep(2.1)
+        self.reload()
+        self.assertEqual(self.ask("SHOW", job_id=keeper.job_id).type, "ERROR")
+
+
 class Daemon(Config):
     def test_sample_interval(self):
         self.begin("daemon:\n  sample_interval: 10s\n")
