@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/owner.h"
 #include "base/paths.h"
 #include "base/str.h"
 #include "client/packet.h"
@@ -47,7 +48,7 @@ int client_find(const char *explicit_socket, struct client_place *ret, struct er
  */
 static int check_owner(const struct client_place *place, int fd, struct err *err)
 {
-	uid_t wanted = place->is_system ? 0 : geteuid();
+	uid_t wanted = geteuid();
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
 
@@ -56,12 +57,12 @@ static int check_owner(const struct client_place *place, int fd, struct err *err
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return err_set(err, -errno, "cannot tell who listens on '%s': %s", place->socket,
 			       strerror(errno));
-	if (peer.uid == wanted)
+	if (place->is_system ? owner_is_root(peer.uid) : peer.uid == wanted)
 		return 0;
 	return err_set(err, -EPERM,
 		       "uid %u listens on '%s', not uid %u: not spoken to. Remove what stands "
 		       "there, or set XDG_RUNTIME_DIR to a folder of your own",
-		       peer.uid, place->socket, wanted);
+		       peer.uid, place->socket, place->is_system ? 0 : wanted);
 }
 
 int client_connect_place(const struct client_place *place, struct err *err)

@@ -15,6 +15,7 @@
 #include "daemon/life.h"
 #include "daemon/peers.h"
 #include "daemon/programs.h"
+#include "daemon/sight.h"
 #include "gpu/proc.h"
 #include "policy/ledger.h"
 
@@ -87,7 +88,7 @@ static int find_process(struct daemon *d, struct peer *peer, const struct wire_a
 	if (!job || !job->is_admitted)
 		return err_set(err, -ENOENT,
 			       "process %d belongs to no job: start it with 'allot run'",
-			       peer->pid);
+			       sight_pid(d, peer, peer->pid));
 	if (peer->pidfd < 0 || !info.pid || (info.start_ticks && !pidfd_is_alive(peer->pidfd)))
 		return err_set(err, -ESRCH, "process %d is gone", peer->pid);
 	/* until now only NVML knew it: what it was charged there goes over to the account it gets
@@ -155,7 +156,8 @@ static void attach_observer(struct daemon *d, struct peer *peer, const struct wi
 
 	if (!job || !job->is_admitted) {
 		peer_refuse(peer, msg->request_id, WIRE_CODE_NO_SUCH,
-			    "process %d belongs to no job: start it with 'allot run'", peer->pid);
+			    "process %d belongs to no job: start it with 'allot run'",
+			    sight_pid(d, peer, peer->pid));
 		return;
 	}
 	peer->is_observer = true;

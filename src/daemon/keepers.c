@@ -18,6 +18,7 @@
 #include "daemon/peers.h"
 #include "daemon/programs.h"
 #include "daemon/runs.h"
+#include "daemon/sight.h"
 #include "daemon/store.h"
 #include "gpu/proc.h"
 #include "policy/ledger.h"
@@ -45,17 +46,20 @@ void jobs_started(struct daemon *d, struct peer *peer, const struct wire_message
 	struct job *job = kept_job(peer, msg);
 	struct proc_info info, keeper;
 
+	pid_t command;
+
 	if (!job || m->pid <= 0)
 		return;
+	command = sight_child(d, peer, m->pid);
 	/* a session that began with this command belongs to the job alone, whoever leaves the tree
 	 */
-	if (proc_read(d->proc_root, m->pid, &info) == 0 && info.ppid == peer->pid &&
+	if (proc_read(d->proc_root, command, &info) == 0 && info.ppid == peer->pid &&
 	    proc_read(d->proc_root, peer->pid, &keeper) == 0 && info.session == info.pid &&
 	    info.session != keeper.session) {
 		job->spec.session = info.session;
 		jobs_store(job);
 	}
-	log_debug("job %llu runs as process %d", id_of(job), m->pid);
+	log_debug("job %llu runs as process %d", id_of(job), command);
 }
 
 static void note_end(struct job *job, int status)

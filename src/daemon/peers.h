@@ -44,6 +44,12 @@ struct process;
 struct job;
 struct ask;
 
+enum peer_sight {
+	PEER_SIGHT_UNKNOWN,
+	PEER_SIGHT_OURS, /* it lives in our PID namespace */
+	PEER_SIGHT_OTHER,
+};
+
 struct peer {
 	struct list node; /* of peers */
 	struct peers *peers;
@@ -51,8 +57,9 @@ struct peer {
 	pid_t pid; /* 0: in no namespace that we can see */
 	uid_t uid;
 	gid_t gid;
-	int pidfd;       /* -1 when the kernel gave none; whoever needs it longer takes it */
-	bool is_watched; /* is in the epoll */
+	int pidfd;             /* -1 when the kernel gave none; whoever needs it longer takes it */
+	enum peer_sight sight; /* sight.h */
+	bool is_watched;       /* is in the epoll */
 	struct list unwatched;
 	bool is_doomed;
 	bool is_closing; /* close when the queue is empty */

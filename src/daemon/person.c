@@ -19,6 +19,7 @@
 #include "daemon/peers.h"
 #include "daemon/sampler.h"
 #include "daemon/scope.h"
+#include "daemon/sight.h"
 #include "daemon/store.h"
 #include "daemon/unmanaged.h"
 #include "gpu/proc.h"
@@ -84,7 +85,6 @@ static void fill_process(const struct daemon *d, struct process *p, unsigned slo
 			 const struct ledger_process_figures *f, uint64_t now_ns,
 			 struct wire_ps_item *m)
 {
-	m->pid = p->entry.pid;
 	(void)str_copy(m->command, sizeof(m->command), command_of(d, p));
 	m->vram_used_bytes = f->held_bytes;
 	m->drift_bytes = f->nvml_known ? (uint64_t)f->drift_bytes : WIRE_UNKNOWN_U64;
@@ -127,6 +127,7 @@ uint64_t person_list_job(struct daemon *d, struct peer *peer, uint32_t id, struc
 			fill_job(d, job, slot, &m);
 			fill_gpu(d, numbers[slot], &m);
 			fill_process(d, p, slot, &f, now, &m);
+			m.pid = sight_pid(d, peer, p->entry.pid);
 			peer_send(peer, WIRE_PS_ITEM, id, &m);
 			n++;
 		}
@@ -138,7 +139,7 @@ uint64_t person_list_job(struct daemon *d, struct peer *peer, uint32_t id, struc
 							   ? WIRE_STATE_RUNNING
 							   : WIRE_STATE_WAITING_ADMISSION };
 
-		m.pid = job->spec.keeper_pid;
+		m.pid = sight_pid(d, peer, job->spec.keeper_pid);
 		fill_job(d, job, 0, &m);
 		if (n_slots)
 			fill_gpu(d, numbers[0], &m);
@@ -157,7 +158,7 @@ static uint64_t list_strangers(struct daemon *d, struct peer *peer, uint32_t id,
 
 	for (unsigned i = 0; i < gpu->n_strangers; i++) {
 		const struct stranger *s = &gpu->strangers[i];
-		struct wire_ps_item m = { .pid = s->pid,
+		struct wire_ps_item m = { .pid = sight_pid(d, peer, s->pid),
 					  .flags = WIRE_PS_UNFENCED,
 					  .state = WIRE_STATE_UNMANAGED,
 					  .job_class = WIRE_CLASS_NORMAL,
@@ -298,7 +299,7 @@ void person_status(struct daemon *d, struct peer *peer, const struct wire_messag
 
 void person_daemon(struct daemon *d, struct peer *peer, const struct wire_message *msg)
 {
-	struct wire_daemon_info m = { .pid = getpid(),
+	struct wire_daemon_info m = { .pid = sight_pid(d, peer, getpid()),
 				      .uid = geteuid(),
 				      .system = d->instance.is_system,
 				      .simulated = d->is_simulated,

@@ -13,6 +13,7 @@
 #include "daemon/jobs.h"
 #include "daemon/life.h"
 #include "daemon/peers.h"
+#include "daemon/sight.h"
 #include "gpu/proc.h"
 #include "policy/ledger.h"
 
@@ -370,9 +371,8 @@ void programs_procs(struct daemon *d, struct peer *peer, const struct wire_messa
 				    0 ||
 			    f.held_bytes == 0)
 				continue;
-			seen = proc_pid_as_seen_by(d->proc_root, p->entry.pid, peer->pid);
-			item = (struct wire_proc){ .pid = seen > 0 ? seen : 0,
-						   .used_bytes = f.held_bytes };
+			seen = sight_pid(d, peer, p->entry.pid);
+			item = (struct wire_proc){ .pid = seen, .used_bytes = f.held_bytes };
 			peer_send(peer, WIRE_PROC, msg->request_id, &item);
 			end.count++;
 		}

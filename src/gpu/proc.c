@@ -250,6 +250,13 @@ static int read_levels(const char *root, pid_t pid, pid_t levels[PROC_LEVELS_MAX
 	return n > 0 ? n : -EBADMSG;
 }
 
+int proc_level(const char *root, pid_t pid)
+{
+	pid_t levels[PROC_LEVELS_MAX];
+
+	return read_levels(root, pid, levels);
+}
+
 /* "pid:[4026531836]" of a process; empty when we may not look */
 static void read_namespace(const char *root, pid_t pid, char *buf, size_t size)
 {

@@ -65,6 +65,9 @@ typedef bool proc_match(pid_t pid, void *context);
  */
 pid_t proc_find_ancestor(const char *root, pid_t pid, proc_match *match, void *context);
 
+/** proc_level - how many PID namespaces deep it lives, ours being 1; 0 outside of it; -errno */
+int proc_level(const char *root, pid_t pid);
+
 /**
  * proc_pid_as_seen_by - the number @pid has in the PID namespace of @reader
  *

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/owner.h"
 #include "base/paths.h"
 #include "client/find.h"
 #include "client/packet.h"
@@ -112,14 +113,16 @@ static int check_server(struct attach_region *r, int sock, pid_t *ret_pid, struc
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
+	bool is_root;
 
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return err_set(err, -errno, "cannot ask who serves '%s'", r->place.socket);
-	if (cred.uid != 0 && access(PATHS_SYSTEM_SOCKET, F_OK) == 0)
+	is_root = owner_is_root(cred.uid);
+	if (!is_root && access(PATHS_SYSTEM_SOCKET, F_OK) == 0)
 		return err_set(err, -EPERM,
 			       "'%s' is served by uid %u, but this machine's allotd is '%s'",
 			       r->place.socket, cred.uid, PATHS_SYSTEM_SOCKET);
-	if (cred.uid != 0 && cred.uid != getuid() && cred.uid != geteuid())
+	if (!is_root && cred.uid != 0 && cred.uid != getuid() && cred.uid != geteuid())
 		return err_set(err, -EPERM, "'%s' is served by uid %u, neither root nor us",
 			       r->place.socket, cred.uid);
 	*ret_pid = cred.pid;
@@ -478,9 +481,10 @@ static void say_gone(struct attach_region *r, const struct err *err)
 	if (attach_role != WIRE_ROLE_CUDA || atomic_exchange(&r->said_gone, 1))
 		return;
 	say("%s: %s", err->text[0] ? err->text : "allotd does not answer",
-	    open ? "running without a limit (--fail-policy open)"
-		 : "no more GPU memory until it is back (--fail-policy closed); "
-		   "'allot doctor' tells more");
+	    err->code == -EREMOTEIO && !open ? "no GPU memory for it"
+	    : open                           ? "running without a limit (--fail-policy open)"
+		   : "no more GPU memory until it is back (--fail-policy closed); "
+		     "'allot doctor' tells more");
 }
 
 static void pause_ns(uint64_t ns)

@@ -6,8 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
+import unittest
 
+import cgroups
 import tap
 import world
 from world import ALLOT, BUILD, GIB, MIB, Gpu, until
@@ -92,6 +95,70 @@ class Escape(world.World):
         self.assertEqual((took, error), (0, 3))  # CUDA_ERROR_NOT_INITIALIZED, as bare
         self.end(p)
 
+    # ---- who one is ----
+
+    def test_f2_another_cgroup(self):
+        """into the machine's own, or a sibling's: the chain of parents says the same as before"""
+        top = cgroups.here()
+        if os.geteuid() != 0 or not cgroups.is_writable():
+            self.skipTest('needs root and cgroups of version 2 that may be written')
+        sibling = top / f'allot-test-{os.getpid()}'
+        sibling.mkdir()
+        self.addCleanup(lambda: until(lambda: not sibling.exists() or self.gone(sibling)))
+        for folder in (top, sibling):
+            with self.subTest(folder):
+                move = f'echo $$ > {folder}/cgroup.procs || exit 9; exec "$@"'
+                self.fenced('take', before=['sh', '-c', move, 'sh', 'setsid', '-w', 'env', '-i'])
+
+    @staticmethod
+    def gone(folder):
+        try:
+            folder.rmdir()
+        except OSError:
+            return False
+        return True
+
+    def test_f2_the_keeper_killed_from_inside(self):
+        """whoever kills it goes on under the same wall; its promise was somebody's before and is now, too"""
+        kill = 'kill -9 $PPID; exec "$@"'
+        p = self.start('take', before=['sh', '-c', 'sleep 0.3; ' + kill, 'sh'])
+        words = p.stdout.readline().split()  # ended with the job's rest, or fenced
+        if words:
+            self.assertEqual(words[2], '2')
+            self.assertLessEqual(int(words[1]) * MIB, LIMIT)
+        p.stdin.close()
+        p.wait(10)
+        self.assertTrue(until(lambda: not self.ps(), 5), self.ps())
+
+    def test_f2_a_nested_run_gets_no_more(self):
+        self.fenced('take', before=[ALLOT, 'run', '--'])
+        r = subprocess.run([ALLOT, 'run', '--vram', '1G:2G', '--', ALLOT, 'run', '--vram', '1G:64G', '--', ESCAPE, 'take'],
+                           env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        if r.stdout.startswith('took'):
+            self.assertLessEqual(int(r.stdout.split()[1]) * MIB, LIMIT)
+        else:
+            self.assertEqual(r.returncode, 125, r.stderr)
+
+    def test_f2_set_from_inside_only_narrows(self):
+        script = f'{ALLOT} set $ALLOT_JOB_ID vram=1G:32G; echo $? >&2; exec "$@"'
+        p = self.start('take', before=['sh', '-c', script, 'sh'])
+        took, error = self.took(p)
+        self.assertEqual(error, 2)
+        self.assertLessEqual(took, LIMIT)
+        self.end(p)
+        self.assertIn('4\n', p.stderr.read())
+
+    def test_f2_another_name_for_the_job(self):
+        for setting in ('ALLOT_JOB_ID=1', 'ALLOT_VRAM_LIMIT=99999999999', 'ALLOT_VRAM=64G', 'ALLOT_GPU_UUIDS=',
+                        'ALLOT_SOCKET=/nowhere/s', 'ALLOT_SIM_DIR=/nowhere'):
+            with self.subTest(setting):
+                p = self.start('take', before=['env', setting])
+                words = p.stdout.readline().split()  # nothing at all, or no more than the limit
+                self.assertLessEqual(int(words[1]) * MIB if words else 0, LIMIT)
+                p.stdin.close()
+                p.wait(40)
+                self.assertTrue(until(lambda: not self.ps(), 5), self.ps())
+
     # ---- a page full of lies ----
 
     def test_a1_a_credit_page_full_of_lies(self):
@@ -157,6 +224,93 @@ class Escape(world.World):
         self.assertLess(time.monotonic() - start, 2)
         os.kill(a.pid, signal.SIGCONT)
         self.assertTrue(a.hear().startswith('ok'))
+
+
+FAKE = textwrap.dedent('''
+    import os, socket, sys
+    os.setgroups([]); os.setgid(12001); os.setuid(12001)
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.bind(sys.argv[1])
+    s.listen(5)
+    print('there', flush=True)
+    while True:
+        c, _ = s.accept()
+        if c.recv(65536):
+            print('asked', flush=True)
+        c.close()
+''')
+SEEN = r'''
+mount --make-rprivate / && mkdir -p /run/allot && mount --bind "$1" /run/allot || exit 9
+shift; exec setpriv --reuid 12001 --regid 12001 --clear-groups "$@"
+'''
+
+
+@unittest.skipUnless(os.geteuid() == 0, 'being several users, and a mount namespace, need root')
+class Service(world.World):
+    """under the machine's service only root's server is believed"""
+
+    def setUp(self):
+        super().setUp()
+        self.dir.chmod(0o755)
+        self.place = self.dir / 'run'
+        self.place.mkdir()
+        (self.place / 'allotd.sock').symlink_to(self.socket)
+
+    def fake(self):
+        path = self.dir / 'fake'
+        path.mkdir(exist_ok=True)
+        os.chown(path, 12001, 12001)
+        (path / 's').unlink(missing_ok=True)
+        p = subprocess.Popen([sys.executable, '-c', FAKE, str(path / 's')], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(p.stdout.close)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        self.assertEqual(p.stdout.readline(), 'there\n')
+        return p, str(path / 's')
+
+    def static(self, path):
+        """a program without our library that names the false server: whoever is started by another is set right"""
+        source, static = self.dir / 'static.c', self.dir / 'static'
+        source.write_text('#include <stdlib.h>\n#include <unistd.h>\nint main(int c, char **v) {'
+                          ' (void)c; setenv("ALLOT_SOCKET", "%s", 1); return execv(v[1], v + 1); }\n' % path)
+        made = subprocess.run(['cc', '-static', '-o', static, source], capture_output=True, check=False)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return str(static)
+
+    def asked(self, *before):
+        """what a program of the job is told that names the false server, and what that was asked"""
+        p, path = self.fake()
+        r = subprocess.run(['unshare', '--mount', 'sh', '-c', SEEN, 'sh', str(self.place), ALLOT, 'run', '--vram', '1G:2G',
+                            '--', *before, self.static(path), ESCAPE, 'take'], env={**self.env, 'HOME': '/'},
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        p.kill()
+        return r, p.stdout.read()
+
+    def test_f2_a_server_of_ones_own(self):
+        r, asked = self.asked()
+        self.assertNotIn('asked', asked)
+        self.assertIn('is served by uid 12001', r.stderr)
+        self.assertNotRegex(r.stdout, r'took [1-9]')
+
+    def test_f2_a_server_of_ones_own_that_looks_like_roots(self):
+        """in a user namespace that one makes, one's own number is 0"""
+        for flag in ('--map-root-user', '--map-current-user', None):
+            before = ['unshare', '--user', *([flag] if flag else [])]
+            r = subprocess.run([*before, 'true'], user=12001, group=12001, extra_groups=[], capture_output=True, check=False)
+            if r.returncode:
+                self.skipTest('user namespaces are switched off here')
+            with self.subTest(flag):
+                r, asked = self.asked(*before)
+                self.assertNotIn('asked', asked, r.stderr)
+                self.assertIn('is served by uid', r.stderr)
+                self.assertNotRegex(r.stdout, r'took [1-9]')
+
+    def test_in_a_user_namespace_the_service_is_still_known(self):
+        r = subprocess.run(['unshare', '--mount', 'sh', '-c', SEEN, 'sh', str(self.place), ALLOT, 'run', '--vram', '1G:2G',
+                            '--', 'unshare', '--user', '--map-root-user', 'env', '-i', ESCAPE, 'take'],
+                           env={**self.env, 'HOME': '/'}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                           timeout=60, check=False)
+        self.assertRegex(r.stdout, r'took 1\d\d\d 2', r.stderr)
 
 
 if __name__ == '__main__':
