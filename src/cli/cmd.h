@@ -4,7 +4,7 @@
 
 /*
  * A verb of the command line: its words, its options, its function.  The options table is the one
- * source of parsing, --help and (by tools) completion and man pages.
+ * source of parsing, --help, completion (cli/complete.h) and, by a test, the man pages.
  *
  * Exit codes: design of the interface: 0, 1 failed, 2 usage, 3 not supported, 4 not permitted,
  * 5 can never fit, 6 no such object, 7 no daemon; `run` has its own (125 …).
@@ -28,12 +28,21 @@ struct cmd {
 	const char *summary; /* one line */
 	const char *text;    /* the rest of the help; may be NULL */
 	const struct opt *opts;
-	bool has_command; /* its words are a command: options stand before the first of them */
+	const char
+		*complete; /* its words, for the shells: "check show", "@jobs", "@gpus", "@files" */
+	bool has_command;  /* its words are a command: options stand before the first of them */
 	int (*run)(int argc, char **argv); /* argv[0] is the verb; returns the exit status */
 };
 
 #define COMMAND(name) extern const struct cmd cmd_##name;
 #include "cli/commands.def"
+
+/* all of them, in the order of the help */
+extern const struct cmd *const cmd_all[];
+extern const unsigned cmd_count;
+
+/** cmd_find - NULL: there is no such verb */
+const struct cmd *cmd_find(const char *verb);
 
 /** every verb reads these two, they stand in each table */
 #define OPT_COMMON                                                                               \

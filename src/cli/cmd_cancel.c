@@ -88,5 +88,6 @@ const struct cmd cmd_cancel = {
 	.args = "[options] JOB…",
 	.summary = "End jobs with all their processes",
 	.opts = opts,
+	.complete = "@jobs",
 	.run = run,
 };

@@ -421,5 +421,6 @@ const struct cmd cmd_config = {
 		"$XDG_CONFIG_HOME/allot/allot.yaml.\n"
 		"Exit: 0, 2 mistakes, 6 no such file.\n",
 	.opts = opts,
+	.complete = "check show default reload @files",
 	.run = run,
 };

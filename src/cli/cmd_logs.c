@@ -244,5 +244,6 @@ const struct cmd cmd_logs = {
 		"says\n"
 		"(64 MiB), for 7 days after the end.\n",
 	.opts = opts,
+	.complete = "@jobs",
 	.run = run,
 };

@@ -102,5 +102,6 @@ const struct cmd cmd_set = {
 		"next\n"
 		"allocation is refused. From inside a job a limit can only be lowered.\n",
 	.opts = opts,
+	.complete = "@jobs vram= class= when-full= name=",
 	.run = run,
 };

@@ -334,5 +334,6 @@ const struct cmd cmd_show = {
 		"is\n"
 		"known for 7 days, of the last 1000.\n",
 	.opts = opts,
+	.complete = "job gpu node @jobs @gpus",
 	.run = run,
 };

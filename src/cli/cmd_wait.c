@@ -151,5 +151,6 @@ const struct cmd cmd_wait = {
 		"the\n"
 		"last 7 days ended is known. With -o the jobs are listed.\n",
 	.opts = opts,
+	.complete = "@jobs",
 	.run = run,
 };

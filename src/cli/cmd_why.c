@@ -144,5 +144,6 @@ const struct cmd cmd_why = {
 		"allocation\n"
 		"inside its limit on a full card. One that does not wait is said so.\n",
 	.opts = opts,
+	.complete = "@jobs",
 	.run = run,
 };

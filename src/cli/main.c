@@ -8,12 +8,10 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cmd.h"
+#include "cli/complete.h"
 #include "wire/wire.h"
 
-static const struct cmd *const commands[] = {
-#define COMMAND(name) &cmd_##name,
-#include "cli/commands.def"
-};
+#define NAMES_MAX 64
 
 static void help(FILE *to)
 {
@@ -21,8 +19,8 @@ static void help(FILE *to)
 		    "Share a GPU: every job gets its part of the card, and waits instead of "
 		    "failing.\n\n"
 		    "  allot run --vram 20G -- python train.py\n\nVerbs:\n");
-	for (unsigned i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(to, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
+	for (unsigned i = 0; i < cmd_count; i++)
+		fprintf(to, "  %-10s %s\n", cmd_all[i]->name, cmd_all[i]->summary);
 	fprintf(to, "\n'allot VERB --help' shows a verb's options.\n");
 }
 
@@ -31,7 +29,7 @@ static int unknown(const char *word)
 	/* verbs that the interface names and this version has not: no typing errors */
 	static const char *const later[] = { "submit", "top",     "queue", "freeze",
 					     "thaw",   "suspend", "resume" };
-	const char *names[ARRAY_SIZE(commands) + 1], *near;
+	const char *names[NAMES_MAX + 1] = { 0 }, *near;
 
 	for (unsigned i = 0; i < ARRAY_SIZE(later); i++) {
 		if (strcmp(word, later[i]) != 0)
@@ -39,23 +37,14 @@ static int unknown(const char *word)
 		complain(NULL, "verb '%s' is not in this version, see 'allot --help'", word);
 		return WIRE_CODE_NOT_SUPPORTED;
 	}
-	for (unsigned i = 0; i < ARRAY_SIZE(commands); i++)
-		names[i] = commands[i]->name;
-	names[ARRAY_SIZE(commands)] = NULL;
+	for (unsigned i = 0; i < cmd_count && i < NAMES_MAX; i++)
+		names[i] = cmd_all[i]->name;
 	near = str_nearest(word, names);
 	if (near)
 		complain(NULL, "unknown verb '%s': did you mean '%s'?", word, near);
 	else
 		complain(NULL, "unknown verb '%s', see 'allot --help'", word);
 	return WIRE_CODE_USAGE;
-}
-
-static const struct cmd *find(const char *verb)
-{
-	for (unsigned i = 0; i < ARRAY_SIZE(commands); i++)
-		if (strcmp(commands[i]->name, verb) == 0)
-			return commands[i];
-	return NULL;
 }
 
 /* a script that reads half an answer must hear that it is half */
@@ -77,8 +66,10 @@ int main(int argc, char **argv)
 	const struct cmd *cmd;
 
 	fd_guard_standard();
+	if (strcmp(verb, "__complete") == 0) /* asked by the shells' scripts */
+		return complete_words(argc - 2, argv + 2);
 	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
-		cmd = verb[0] != '-' && argc > 2 ? find(argv[2]) : NULL;
+		cmd = verb[0] != '-' && argc > 2 ? cmd_find(argv[2]) : NULL;
 		if (verb[0] != '-' && argc > 2 && !cmd)
 			return unknown(argv[2]);
 		if (cmd)
@@ -92,7 +83,7 @@ int main(int argc, char **argv)
 	/* options without a verb are those of status */
 	if (argc > 1 && verb[0] == '-')
 		return finish(cmd_status.run(argc, argv));
-	cmd = find(verb);
+	cmd = cmd_find(verb);
 	if (!cmd)
 		return unknown(verb);
 	return finish(argc > 1 ? cmd->run(argc - 1, argv + 1) : cmd->run(1, bare));
