@@ -400,12 +400,17 @@ static void send_admitted(struct daemon *d, struct job *job)
 				   .system_gpus = gpus_count(d->gpus),
 				   .nested = job->parent != NULL,
 				   .kill_grace_ns = d->config->jobs_kill_grace };
-	struct ledger_job_figures f = { 0 };
 
-	(void)ledger_job_figures(d->ledger, job->lease, 0, &f); /* slot 0 exists */
-	m.request_bytes = f.request_bytes;
-	m.limit_bytes = f.limit_bytes;
-	m.has_limit = f.has_limit;
+	/* a part of unlike cards: what holds on every one of them */
+	m.request_bytes = m.limit_bytes = UINT64_MAX;
+	for (unsigned slot = 0; slot < job->spec.n_gpus; slot++) {
+		struct ledger_job_figures f = { 0 };
+
+		(void)ledger_job_figures(d->ledger, job->lease, slot, &f); /* it exists */
+		m.request_bytes = size_min(m.request_bytes, f.request_bytes);
+		m.limit_bytes = size_min(m.limit_bytes, f.limit_bytes);
+		m.has_limit = f.has_limit;
+	}
 	(void)str_copy(m.name, sizeof(m.name), job->spec.name);
 	memcpy(m.gpus, job->spec.gpus, sizeof(m.gpus));
 	for (unsigned i = 0; i < job->spec.n_gpus; i++) {

@@ -59,10 +59,12 @@ void account_explain(const struct refusal *refusal)
 	    (uint32_t)refusal->slot >= lease->n_gpus)
 		return;
 	print_used(used, sizeof(used), g->used_bytes, g->limit_bytes);
-	if (g->result == WIRE_GRANT_FULL)
-		(void)str_print(waited, sizeof(waited), ": the card is full, waited %s",
+	/* allotd's own words say that the card is full, or who waited for whom */
+	if (g->result == WIRE_GRANT_FULL && (g->waited_ns || !g->text[0]))
+		(void)str_print(waited, sizeof(waited), ": %swaited %s",
+				g->text[0] ? "" : "the card is full, ",
 				fmt_duration(&time, g->waited_ns));
-	else if (g->result == WIRE_GRANT_CIRCLE)
+	else if (g->result == WIRE_GRANT_CIRCLE && !g->text[0])
 		(void)str_print(waited, sizeof(waited), ": all jobs waited for each other");
 	if (refusal->asked_bytes)
 		(void)fmt_size(&asked, refusal->asked_bytes);

@@ -139,6 +139,33 @@ class Why(world.World):
         self.assertTrue(until(lambda: 'has ended with 3' in self.cli('why', job).stdout))
 
 
+    def test_a_refusal_says_once_that_the_card_is_full(self):
+        holder = Gpu(self, '-J', 'holder', '--vram', '100M:4G').start()
+        self.assertEqual(holder('alloc 2500M').split()[0], 'ok')
+        waiter = Gpu(self, '-J', 'waiter', '--vram', '100M:4G', '--when-full', 'wait=300ms').start()
+        self.assertNotEqual(waiter('alloc 1500M').split()[0], 'ok')
+        said = waiter.end()
+        self.assertEqual(said.count('full'), 1, said)
+        self.assertRegex(said, r'limit on GPU 0: waited [0-9a-z]+: GPU 0 is full: job ')
+        holder.end()
+
+
+class Unlike(world.World):
+    """a part of cards that are not alike"""
+    PROFILE = 'four'
+
+    def test_the_variables_hold_on_every_card(self):
+        r = self.run_job('-J', 'u', '--gpus', '4', '--vram', '10%:20%', '--', 'sh', '-c',
+                         f'echo $ALLOT_VRAM_REQUEST $ALLOT_VRAM_LIMIT; {ALLOT} show $ALLOT_JOB_ID -o json')
+        self.assertEqual(r.returncode, 0, r.stderr)
+        request, limit = map(int, r.stdout.split('\n')[0].split())
+        job = json.loads(r.stdout.split('\n', 1)[1])['items'][0]
+        self.assertEqual(len({g['vram_limit_bytes'] for g in job['gpus']}) > 1, True)
+        self.assertEqual(limit, min(g['vram_limit_bytes'] for g in job['gpus']))
+        self.assertEqual(request, min(g['vram_request_bytes'] for g in job['gpus']))
+        self.assertEqual((job['vram_request_bytes'], job['vram_limit_bytes']), (request, limit))
+
+
 # what each verb needs to be asked properly about a job that is not there
 VERBS = {
     'ps': (), 'status': (), 'show': ('99',), 'why': ('99',), 'logs': ('99',), 'wait': ('99',), 'set': ('99', 'vram=1G'),
