@@ -507,7 +507,11 @@ static void admit(struct daemon *d, struct peer *peer, const struct wire_message
 		code = WIRE_CODE_USAGE;
 		break;
 	}
-	peer_refuse(peer, msg->request_id, code, "%s", why);
+	peer_refuse(
+		peer, msg->request_id, code, "%s%s", why,
+		settings_gave_vram(d, msg->payload)
+			? " (so much is asked for by jobs.vram of the configuration: say --vram)"
+			: "");
 	if (m->job_id == job->spec.id)
 		runs_ended(job, true,
 			   (code == WIRE_CODE_WAITED_OUT ? (int)code : EXIT_REFUSED) << 8);

@@ -81,7 +81,7 @@ int settings_load(const struct settings_where *w, struct config *ret, struct con
 		return -ENOMEM;
 	}
 	r = config_read_file(w->path, mode, c, report);
-	if (r == -ENOENT && w->may_be_missing) {
+	if ((r == -ENOENT || r == -ENOTDIR) && w->may_be_missing) {
 		report->n = report->n_more = 0;
 		config_defaults(c);
 		r = 0;
@@ -174,6 +174,13 @@ void settings_fill_run(struct daemon *d, const struct peer *peer, struct wire_ru
 		return;
 	m->request = (struct wire_amount){ vram->request.bytes, vram->request.permille, 0 };
 	m->limit = (struct wire_amount){ vram->limit.bytes, vram->limit.permille, 0 };
+}
+
+bool settings_gave_vram(const struct daemon *d, const struct wire_run *m)
+{
+	return (m->flags & WIRE_RUN_USUAL_VRAM) && (m->request.bytes || m->request.permille) &&
+	       m->request.bytes == d->config->jobs_vram.request.bytes &&
+	       m->request.permille == d->config->jobs_vram.request.permille;
 }
 
 bool settings_is_admin(const struct daemon *d, const struct peer *peer)

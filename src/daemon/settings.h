@@ -58,6 +58,9 @@ void settings_look_for_gpus(const struct daemon *d);
 /** settings_fill_run - what a job's request leaves to the configuration (WIRE_RUN_USUAL_…) */
 void settings_fill_run(struct daemon *d, const struct peer *peer, struct wire_run *m);
 
+/** settings_gave_vram - is the request of this job (already filled) the configuration's? */
+bool settings_gave_vram(const struct daemon *d, const struct wire_run *m);
+
 /** settings_is_admin - may this person change everybody's jobs, by the configuration? */
 bool settings_is_admin(const struct daemon *d, const struct peer *peer);
 

@@ -156,6 +156,14 @@ class Jobs(Config):
         answer, body = inner.run(flags=USUAL)
         self.assertEqual((answer, body["nested"], body["request_bytes"]), ("ADMITTED", 1, 0))
 
+    def test_more_than_any_card(self):
+        """who did not ask for it hears who did"""
+        self.begin("jobs:\n  vram: 9T\n")
+        body = self.actor().run(flags=USUAL)[1]
+        self.assertEqual(body["code"], 5)
+        self.assertIn("jobs.vram", body["text"])
+        self.assertNotIn("jobs.vram", self.actor().run(9 << 40, 9 << 40)[1]["text"])
+
     def test_part_of_the_card(self):
         self.begin("jobs:\n  vram: 25%\n")
         answer, body = self.actor().run(flags=USUAL)
