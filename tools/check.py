@@ -220,7 +220,8 @@ def fuzz(d, log):
         seeds = [s for s in (d / 'tests/fuzz' / ('seeds_' + name), ROOT / 'tests/fuzz/corpus' / name) if s.is_dir()]
         single(f'fuzz {name}', [*UNRANDOMIZED, target, f'-max_total_time={seconds}', '-verbosity=0',
                                 f'-artifact_prefix={d}/tests/fuzz/', '-rss_limit_mb=512', '-timeout=5',
-                                found, *seeds], own_log)
+                                found, *seeds], own_log,
+               env={'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1'})
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(one, targets))

@@ -166,7 +166,7 @@ static void give_up(struct job *job, int code)
 	struct daemon *d = job->daemon;
 	uint64_t now = clock_now_ns();
 
-	runs_ended(job, code >= 0, code << 8);
+	runs_ended(job, code >= 0, code >= 0 ? code << 8 : 0);
 	ledger_job_end(d->ledger, job->lease, now);
 	(void)ledger_job_free(d->ledger, job->lease, now); /* it has no process and no child */
 	job_free(job);

@@ -506,6 +506,11 @@ static void restore_one(const struct stored_scope *row, void *context)
 		s->keeper = job->spec.keeper_pid;
 		s->keeper_start = job->spec.keeper_start;
 		job->scope = s;
+	} else if (store_has_job(all->daemon->store, row->job)) {
+		/* not over: only its row could not be read, or its GPU is not there */
+		log_warn("what runs in the cgroup of job %llu is left alone",
+			 (unsigned long long)row->job);
+		scope_free(s);
 	} else {
 		end(s);
 	}

@@ -29,6 +29,7 @@ enum statement {
 	PUT_GPU,
 	EACH_GPU,
 	HAS_JOBS,
+	HAS_JOB,
 	EACH_JOB,
 	PUT_CONTEXT,
 	GET_CONTEXT,
@@ -69,6 +70,7 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 		     " mig_index, gi, ci FROM gpus WHERE driver_dir = ?1"
 		     " ORDER BY idx, mig & 128, mig_index",
 	[HAS_JOBS] = "SELECT count(*) FROM jobs",
+	[HAS_JOB] = "SELECT count(*) FROM jobs WHERE id = ?1",
 	[PUT_CONTEXT] = "INSERT OR REPLACE INTO contexts (gpu, driver, bytes) VALUES (?, ?, ?)",
 	[GET_CONTEXT] = "SELECT bytes FROM contexts WHERE gpu = ?1 AND driver = ?2",
 	[PUT_SCOPE] = ("INSERT OR REPLACE INTO scopes (job, id, is_unit, name, path) VALUES"
@@ -639,6 +641,14 @@ int store_put_context_bytes(struct store *s, const struct wire_uuid *gpu, const 
 	sqlite3_bind_text(q, 2, driver, -1, SQLITE_STATIC);
 	bind_u64(q, 3, bytes);
 	return finish(s, q);
+}
+
+bool store_has_job(struct store *s, uint64_t id)
+{
+	sqlite3_stmt *q = begin(s, HAS_JOB);
+
+	bind_u64(q, 1, id);
+	return get_number(q) > 0;
 }
 
 bool store_has_jobs(struct store *s)

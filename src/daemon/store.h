@@ -80,6 +80,9 @@ int store_each_scope(struct store *s, void (*each)(const struct stored_scope *sc
 /** store_has_jobs - is there anything to be restored? */
 bool store_has_jobs(struct store *s);
 
+/** store_has_job - does a row speak of this job, readable or not? */
+bool store_has_job(struct store *s, uint64_t id);
+
 /** store_put_run - insert or replace what is kept of a job beyond its end (runs.h) */
 int store_put_run(struct store *s, const struct run_record *run);
 int store_remove_run(struct store *s, uint64_t id);
