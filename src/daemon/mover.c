@@ -147,6 +147,15 @@ static bool is_inside_already(char *path, const char *name)
 	return false;
 }
 
+/* where limits are set somebody minds the place, and ends what is in it by looking there alone */
+static bool is_anothers(const struct mover *m, const char *from)
+{
+	char own[CGROUP_PATH_MAX];
+
+	return cgroup_is_limited(m->mount, from) &&
+	       (cgroup_of(m->proc_root, getpid(), own, sizeof(own)) < 0 || strcmp(own, from) != 0);
+}
+
 static void sweep(const struct mover *m, const struct mover_ask *ask, const char *from,
 		  const char *to)
 {
@@ -173,6 +182,8 @@ static int place(const struct mover *m, const struct mover_ask *ask, struct move
 		(void)str_copy(ret->path, sizeof(ret->path), from);
 		return cgroup_id(m->mount, from, &ret->id);
 	}
+	if (is_anothers(m, from))
+		return -EPERM;
 	if (!str_print(ret->path, sizeof(ret->path), "%s/%s", strcmp(from, "/") ? from : "",
 		       ask->name))
 		return -ENAMETOOLONG;

@@ -11,6 +11,7 @@
 #include "daemon/peers.h"
 #include "daemon/person.h"
 #include "daemon/runs.h"
+#include "daemon/sight.h"
 #include "policy/ledger.h"
 
 _Static_assert(LEDGER_WAIT_HOLDERS == WIRE_WHY_HOLDERS && LEDGER_NAME_MAX == WIRE_NAME_MAX &&
@@ -105,6 +106,7 @@ void show_send(struct daemon *d, struct peer *peer, uint32_t request_id, uint64_
 		fill_job(d, job, &m);
 	if (run)
 		fill_run(&run->record, job, &m);
+	m.keeper_pid = sight_pid(d, peer, m.keeper_pid);
 	peer_send(peer, WIRE_JOB, request_id, &m);
 }
 
@@ -137,7 +139,6 @@ static void fill_why(struct daemon *d, const struct ledger_wait *w, uint64_t now
 		     struct wire_why_item *m)
 {
 	m->kind = (uint32_t)w->kind;
-	m->pid = w->pid;
 	m->flags = (w->is_circle ? WIRE_WHY_IS_CIRCLE : 0) | (w->has_gpu ? 0 : WIRE_WHY_NO_GPU);
 	m->position = w->position;
 	m->waiting = w->waiting;
@@ -193,6 +194,7 @@ void show_why(struct daemon *d, struct peer *peer, const struct wire_message *ms
 		struct wire_why_item m = { .job_id = ask->job_id };
 
 		fill_why(d, &w, now, &m);
+		m.pid = sight_pid(d, peer, w.pid);
 		peer_send(peer, WIRE_WHY_ITEM, msg->request_id, &m);
 		end.count++;
 	}

@@ -10,6 +10,7 @@ import subprocess
 import time
 import unittest
 
+import cgroups
 import tap
 import world
 from world import ALLOT, GIB, MIB, alive, until
@@ -237,6 +238,7 @@ class Daemon(world.World):
             self.assertLess(time.monotonic() - start, 1.0, p.stderr.read())
             self.assertTrue(alive(pid), end)
             self.assertEqual(self.daemon_pid(), pid)
+            self.assertIsNone(cgroups.job_of(cgroups.of(pid)))  # it was born in the job's
 
     def fifo(self):
         path = self.dir / 'fifo'
