@@ -72,11 +72,11 @@ struct daemon {
 	char driver_dir[WIRE_PATH_MAX]; /* "" = the loader's choice */
 	bool is_simulated;
 	uint64_t started_ns;
-	int ready_fd;                     /* told once when people are served; -1 */
-	struct config *config;            /* that holds; never NULL */
-	struct config *config_next;       /* that the next start would have; never NULL */
+	int ready_fd;                       /* told once when people are served; -1 */
+	struct config *config;              /* that holds; never NULL */
+	struct config *config_next;         /* that the next start would have; never NULL */
 	struct settings_where config_place; /* where both came from */
-	bool has_service_manager;         /* systemd is told how we are (sd_notify) */
+	bool has_service_manager;           /* systemd is told how we are (sd_notify) */
 };
 
 #endif

@@ -75,7 +75,7 @@ struct peer {
 	struct job *job;       /* whose keeper this is */
 	uint64_t observed_job; /* of an observer: the id of its job; 0: nobody's */
 	bool is_observer;
-	struct list waiting;  /* of run.waiters: a WAIT that wants its second answer */
+	struct list waiting; /* of run.waiters: a WAIT that wants its second answer */
 	uint32_t waiting_id;
 	struct list settling; /* of registry.settling: a SETTLE that wants its answer */
 	uint32_t settle_id;

@@ -322,7 +322,8 @@ struct ledger_wait {
 	uint64_t before_id; /* the job right before it in the line; 0: none */
 	unsigned n_holders; /* may be more than fit below */
 	struct ledger_holder holders[LEDGER_WAIT_HOLDERS]; /* the largest first */
-	char sentence[LEDGER_SENTENCE_MAX]; /* whole: what, who holds it, since when, what frees it */
+	char sentence[LEDGER_SENTENCE_MAX]; /* whole: what, who holds it, since when, what frees it
+					     */
 };
 
 /**
