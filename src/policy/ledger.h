@@ -141,7 +141,10 @@ struct ledger_gpu_spec {
  */
 int ledger_gpu_add(struct ledger *l, const struct ledger_gpu_spec *spec);
 
-/** ledger_gpu_set_reserve - another configured reserve; what was promised from it stays promised */
+/**
+ * ledger_gpu_set_reserve - another configured reserve, from now on
+ * Nobody loses what it holds or was promised; an ask inside a promise that has no room left waits.
+ */
 void ledger_gpu_set_reserve(struct ledger *l, unsigned gpu, uint64_t reserve_bytes,
 			    uint64_t now_ns);
 

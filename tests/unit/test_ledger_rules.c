@@ -495,6 +495,51 @@ static void a_peer_cannot_make_us_keep_without_bound(void **state)
 	world_fini(&w);
 }
 
+static void a_reserve_is_changed_while_jobs_run(void **state)
+{
+	struct ledger_job_spec spec = spec_of(3, 4 * GIB, 4 * GIB);
+	struct program a, b;
+	struct ledger_job *late;
+	struct world w;
+
+	(void)state;
+	world_init_1(&w, 10);
+	start(&w, &a, job_of(&w, 1, 4 * GIB, 4 * GIB), 100);
+	start(&w, &b, job_of(&w, 2, 0, 0), 101);
+	assert_int_equal(take(&w, &a, 2 * GIB), LEDGER_OK);
+	/* more is kept back than is free: what was promised stays promised, nobody else bursts */
+	ledger_gpu_set_reserve(w.l, 0, 6 * GIB, w.now);
+	assert_int_equal(gpu_figures(&w, 0).allocatable_bytes, 4 * GIB);
+	assert_int_equal(take(&w, &a, 2 * GIB), LEDGER_OK);
+	assert_int_equal(take(&w, &b, GIB), LEDGER_WAIT);
+	assert_int_equal(ledger_admit(w.l, &spec, NULL, w.now, &late, w.text), LEDGER_WAITS);
+	nothing_due(&w);
+	/* less: who waited for memory goes on, and who waited for a place has it */
+	ledger_gpu_set_reserve(w.l, 0, GIB, w.now);
+	answer_of(&w, &b, LEDGER_OK);
+	assert_ptr_equal(event_of(&w, LEDGER_EVENT_ADMITTED).job, late);
+	/* below what is promised: nothing wraps */
+	ledger_gpu_set_reserve(w.l, 0, 11 * GIB, w.now);
+	assert_int_equal(gpu_figures(&w, 0).allocatable_bytes, 0);
+	assert_int_equal(gpu_figures(&w, 0).grantable_bytes, 0);
+	ledger_gpu_set_reserve(w.l, 7, GIB, w.now); /* no such GPU */
+	world_fini(&w);
+}
+
+static void samples_come_as_often_as_configured(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init_1(&w, 10);
+	(void)job_of(&w, 1, GIB, GIB);
+	sample(&w, NULL, 0, 0);
+	assert_int_equal(ledger_sample_due_ns(w.l, 0, w.now), w.now + LEDGER_SAMPLE_NS);
+	ledger_set_sample_ns(w.l, 5 * S);
+	assert_int_equal(ledger_sample_due_ns(w.l, 0, w.now), w.now + 5 * S);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -516,6 +561,8 @@ int main(void)
 		cmocka_unit_test(credit_shrinks_towards_the_wall),
 		cmocka_unit_test(a_nested_job_lives_inside),
 		cmocka_unit_test(a_lost_gpu_gives_nothing),
+		cmocka_unit_test(a_reserve_is_changed_while_jobs_run),
+		cmocka_unit_test(samples_come_as_often_as_configured),
 		cmocka_unit_test(a_peer_cannot_make_us_keep_without_bound),
 	};
 
