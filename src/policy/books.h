@@ -12,6 +12,7 @@
  *   circle.c   circles of waiters                poll.c     what has become due
  *   overdraft.c  turns beyond the limit
  *   settle.c   contexts                          sample.c   NVML's figures
+ *   share.c    memory that processes share
  *   view.c     views and figures                 text.c     sentences for people
  *   why.c      what a job waits for, in figures and one sentence
  *   check.c    the invariants
@@ -23,6 +24,8 @@
 
 #include "base/list.h"
 #include "policy/ledger.h"
+
+#define SHARE_BUCKETS 1024u
 
 struct gpu {
 	struct ledger *ledger;
@@ -131,6 +134,9 @@ struct account {
 	uint64_t granted;
 	uint64_t pending;
 	uint64_t overhead;
+	uint64_t inherited;         /* Σ of its imports, whose owners are gone */
+	uint64_t inherited_unshown; /* the part that NVML shows with nobody */
+	struct list exports, imports;
 	uint64_t charged;            /* as it stands in the sums */
 	unsigned creating, settling; /* contexts */
 	bool has_turn;               /* a call beyond the limit is under way: */
@@ -173,6 +179,7 @@ struct ledger_process {
 	uint64_t since_ns; /* of the state */
 	void *owner;
 	unsigned n_tickets;
+	unsigned n_shares; /* exports and imports */
 	struct list of_job, gone;
 	unsigned n_slots;
 	struct account accounts[];
@@ -221,6 +228,7 @@ struct ledger {
 	uint64_t queue_deadline_ns; /* of the first job that gives up */
 	struct list settling, ready, gone, job_events;
 	uint64_t last_id, last_seq, pass;
+	struct list shares[SHARE_BUCKETS]; /* by key */
 };
 
 /* ledger.c */
@@ -300,6 +308,12 @@ uint64_t amount_bytes(const struct ledger_amount *a, const struct gpu *g);
 bool job_candidate(struct ledger *l, const struct ledger_job *j, unsigned i, struct gpu **ret_gpu,
 		   struct lease **ret_parent);
 bool job_is_eligible(const struct ledger_job *j, const struct gpu *g, const struct lease *parent);
+
+/* share.c */
+void shares_gone(struct ledger *l, struct ledger_process *p, uint64_t now_ns);
+void shares_cut(struct account *a, uint64_t less, uint64_t now_ns);
+void shares_free(struct ledger *l);
+uint64_t shares_inherited(const struct account *a);
 
 /* view.c */
 uint64_t lease_held(const struct ledger *l, const struct lease *lease, uint64_t *ret_credit);

@@ -15,6 +15,10 @@ static const char *check_process(const struct ledger_process *p)
 			return "a figure wrapped";
 		if (a->pending && !a->creating && !a->settling)
 			return "an estimate is pending without a context";
+		if (a->inherited > most || a->inherited_unshown > a->inherited)
+			return "an inheritance wrapped";
+		if (p->state == LEDGER_ATTACHED && a->inherited != shares_inherited(a))
+			return "an account's inheritance is not that of its imports";
 		if (a->released && a->charged)
 			return "a released account is charged";
 		if (a->overdraft > a->turn || (a->turn && !a->has_turn) ||

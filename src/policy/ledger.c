@@ -46,6 +46,7 @@ void ledger_free(struct ledger *l)
 		free_tickets(&l->gpus[i].waiters);
 	for (unsigned i = 0; i < l->n_gpus; i++)
 		free_tickets(&l->gpus[i].turns);
+	shares_free(l);
 	free_tickets(&l->settling);
 	free_tickets(&l->ready);
 	list_for_each_safe (j, tmp, &l->jobs, all) {
@@ -224,7 +225,7 @@ uint64_t account_credit(const struct ledger *l, const struct account *a)
 
 static uint64_t account_charge(const struct account *a)
 {
-	uint64_t books = a->granted + a->pending + a->overhead;
+	uint64_t books = a->granted + a->inherited + a->pending + a->overhead;
 
 	if (a->released)
 		return 0;
@@ -279,7 +280,7 @@ void account_set_granted(struct ledger *l, struct account *a, uint64_t granted, 
 	if (granted > a->granted)
 		a->grants++;
 	a->granted = granted;
-	a->granted_peak = size_max(a->granted_peak, granted);
+	a->granted_peak = size_max(a->granted_peak, granted + a->inherited);
 	l->ops.set_granted(a->process->owner, a->slot, granted);
 	account_update(a, now_ns);
 }

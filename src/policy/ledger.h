@@ -17,7 +17,8 @@
  *   held      granted − credit
  *   pending   estimates for contexts that are being made or not yet measured
  *   overhead  what the driver took by itself: NVML's figure − held
- *   charged   granted + pending + overhead; of a process that is detached or dead: the larger of
+ *   inherited shared memory whose owner is gone (policy/share.h)
+ *   charged   granted + inherited + pending + overhead; of a process that is detached or dead: the larger of
  *             that and NVML's figure, and NVML's figure alone once two samples agree
  *
  * Figures of one job on one GPU (a lease)
@@ -430,6 +431,7 @@ struct ledger_process_figures {
 	uint64_t held_bytes; /* charged − credit: with context and overhead; what ps shows */
 	uint64_t pending_bytes;
 	uint64_t overhead_bytes;
+	uint64_t inherited_bytes; /* policy/share.h */
 	uint64_t nvml_bytes;
 	bool nvml_known;
 	bool unsettled;

@@ -31,6 +31,8 @@ int ledger_process_add(struct ledger *l, struct ledger_job *j, int pid, void *ow
 		a->process = p;
 		a->slot = i;
 		a->lease = &j->leases[i];
+		list_init(&a->exports);
+		list_init(&a->imports);
 		list_append(&a->lease->gpu->accounts, &a->on_gpu);
 		account_want(a);
 	}
@@ -117,6 +119,7 @@ void ledger_process_replaced(struct ledger *l, struct ledger_process *old,
 {
 	assert(old->job == fresh->job && old->n_slots == fresh->n_slots);
 	wait_drop_process(l, old, now_ns);
+	shares_gone(l, old, now_ns);
 	for (unsigned i = 0; i < old->n_slots; i++) {
 		struct account *from = &old->accounts[i], *to = &fresh->accounts[i];
 
@@ -153,6 +156,7 @@ void ledger_process_dead(struct ledger *l, struct ledger_process *p, uint64_t no
 	wait_drop_process(l, p, now_ns);
 	for (unsigned i = 0; i < p->n_slots; i++)
 		drop_contexts(&p->accounts[i], now_ns);
+	shares_gone(l, p, now_ns);
 	set_state(l, p, LEDGER_DYING, now_ns);
 	for (unsigned i = 0; i < p->n_slots; i++) {
 		struct account *a = &p->accounts[i];
@@ -174,6 +178,7 @@ void ledger_process_free(struct ledger *l, struct ledger_process *p, uint64_t no
 	if (!p)
 		return;
 	wait_drop_process(l, p, now_ns);
+	shares_gone(l, p, now_ns);
 	for (unsigned i = 0; i < p->n_slots; i++) {
 		struct account *a = &p->accounts[i];
 

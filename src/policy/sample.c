@@ -6,8 +6,11 @@
  * before and after the sampler looked.  When it was not, one thing is still certain: whatever NVML
  * shows beyond the most that was granted in between is not the program's own.
  *
+ * What was inherited (policy/share.h) is held like what was granted.
+ *
  * Managed memory is held like any other, but NVML shows it with the card only, never with a
- * process.  So the figure of a process is NVML's and what it holds in managed memory.
+ * process.  So the figure of a process is NVML's and what it holds in managed memory.  The same
+ * goes for what it inherited of a pool.
  *
  * Of what is elastic nobody can say whether the driver has taken it.  So NVML − held may be too low
  * by that much, and an overhead that lies between is right.
@@ -24,7 +27,7 @@
 
 static uint64_t held_now(const struct ledger *l, const struct account *a)
 {
-	return a->granted - account_credit(l, a);
+	return a->granted - account_credit(l, a) + a->inherited;
 }
 
 /* the tenant's word, so never more than it holds; the memory of the dead is gone at once */
@@ -32,7 +35,9 @@ static uint64_t managed_now(const struct ledger *l, const struct account *a)
 {
 	if (a->process->state == LEDGER_DYING)
 		return 0;
-	return size_min(l->ops.managed(a->process->owner, a->slot), held_now(l, a));
+	return size_min(
+		size_sat_add(l->ops.managed(a->process->owner, a->slot), a->inherited_unshown),
+		held_now(l, a));
 }
 
 static uint64_t elastic_now(const struct ledger *l, const struct account *a)
@@ -71,7 +76,7 @@ void ledger_sample_begin(struct ledger *l, unsigned gpu, uint64_t now_ns)
 		a->snap_held = held_now(l, a);
 		a->snap_managed = managed_now(l, a);
 		a->snap_grants = a->grants;
-		a->granted_peak = a->granted;
+		a->granted_peak = a->granted + a->inherited;
 		a->turn_peak = a->turn;
 	}
 }
@@ -170,8 +175,11 @@ static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint
 		uint64_t shown = held - elastic_now(l, a);
 
 		if (a->figure < shown)
-			account_set_granted(l, a, a->granted - (shown - a->figure), now_ns);
+			account_set_granted(l, a, size_sat_sub(a->granted, shown - a->figure),
+					    now_ns);
 		a->claimed = false;
+	} else if (a->inherited && steady) {
+		shares_cut(a, size_sat_sub(held - elastic_now(l, a), a->figure), now_ns);
 	}
 	/* asks that wait for this figure are looked at again */
 	if (a->unsettled_until_ns)
@@ -251,7 +259,7 @@ static void sample_lone(struct ledger *l, struct account *a, bool same, uint64_t
 		return;
 	}
 	if (p->state == LEDGER_DYING && !a->figure) {
-		a->pending = a->overhead = 0;
+		a->pending = a->overhead = a->inherited = a->inherited_unshown = 0;
 		account_set_granted(l, a, 0, now_ns);
 		a->released = true;
 		a->lease->gpu->n_dying--;

@@ -156,7 +156,7 @@ static int64_t signed_difference(uint64_t a, uint64_t b)
 /* what the books say of an account, credit left out */
 static uint64_t account_books(const struct ledger *l, const struct account *a)
 {
-	return a->granted - account_credit(l, a) + a->pending + a->overhead;
+	return a->granted - account_credit(l, a) + a->inherited + a->pending + a->overhead;
 }
 
 /* NVML may lack what is elastic */
@@ -190,6 +190,7 @@ int ledger_process_figures(const struct ledger *l, const struct ledger_process *
 	ret->held_bytes = p->state == LEDGER_ATTACHED ? account_books(l, a) : a->charged;
 	ret->pending_bytes = a->pending;
 	ret->overhead_bytes = a->overhead;
+	ret->inherited_bytes = a->inherited;
 	ret->nvml_bytes = a->nvml;
 	ret->nvml_known = a->nvml_known;
 	ret->unsettled = a->unsettled_until_ns > now_ns || a->creating || a->settling;
