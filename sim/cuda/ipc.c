@@ -3,7 +3,7 @@
  * cuIpc*MemHandle: memory of cuMemAlloc opened in another process. At the first request for a
  * handle the memory moves, unseen, into a memfd at the same address; the handle says which
  * descriptor of which process that is, and a random word that must match, so that a handle of a
- * process that is gone is refused. Who opens it is charged nothing.
+ * process that is gone is refused. Who opens it is charged nothing until the owner is gone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "sim/cuda/ipc.h"
 #include "sim/cuda/ranges.h"
+#include "sim/state/share.h"
 
 #define HANDLE_MAGIC UINT64_C(0x637069744f6c6c61)
 #define PAGE         ((size_t)4096)
@@ -121,17 +122,20 @@ static struct shared_region *share(char *base, size_t bytes)
 	return region;
 }
 
-void ipc_forget(const void *base)
+bool ipc_forget(const void *base)
 {
 	struct shared_region *region, *next;
+	bool is_moved = false;
 
 	list_for_each_safe (region, next, &regions, node) {
 		if (region->base != base)
 			continue;
+		is_moved = sim_state_close_share(sim.state, region->word);
 		close(region->fd);
 		list_del(&region->node);
 		free(region);
 	}
+	return is_moved;
 }
 
 static CUresult get_handle(CUipcMemHandle *ret, CUdeviceptr dptr)
@@ -148,6 +152,7 @@ static CUresult get_handle(CUipcMemHandle *ret, CUdeviceptr dptr)
 	region = share(base, bytes);
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	(void)sim_state_share(sim.state, alloc->device->index, region->word, bytes, false);
 	wire.word = region->word;
 	wire.bytes = alloc->bytes;
 	wire.region_bytes = bytes;
@@ -239,6 +244,7 @@ static CUresult map_owner(CUcontext ctx, const struct wire_handle *wire, struct 
 		return CUDA_ERROR_MAP_FAILED;
 	}
 	*import = (struct import){ map, wire->region_bytes, wire->word, 0 };
+	(void)sim_state_open_share(sim.state, wire->word, 0);
 	alloc->owner = import;
 	alloc->device = device_of(wire->device_index);
 	range_own(alloc, ctx);
@@ -284,6 +290,7 @@ void sim_ipc_range_end(struct sim_alloc *alloc)
 	struct import *import = alloc->owner;
 
 	munmap(import->map, import->map_bytes);
+	(void)sim_state_close_share(sim.state, import->word);
 	free(import);
 	range_free(alloc);
 }

@@ -65,6 +65,12 @@ void sim_uncharge(struct sim_device *device, enum sim_use use, uint64_t bytes)
 	*fine = after;
 }
 
+void sim_uncharge_moved(struct sim_device *device, enum sim_use use, uint64_t bytes)
+{
+	/* what is shared comes in whole pages, so no page that others use is counted by it */
+	device->fine_bytes[use] = size_sat_sub(device->fine_bytes[use], bytes);
+}
+
 /* The ranges. */
 
 struct sim_alloc *sim_alloc_find(CUdeviceptr ptr)
@@ -164,9 +170,13 @@ static struct sim_block *block_new(CUcontext ctx)
 
 static void block_free(struct sim_block *block)
 {
-	ipc_forget(block->base);
+	bool is_moved = ipc_forget(block->base);
+
 	va_unmap(block->base, SIM_PAGE_BYTES);
-	sim_uncharge(block->ctx->device, SIM_USE_ALLOC, SIM_PAGE_BYTES);
+	if (is_moved)
+		sim_uncharge_moved(block->ctx->device, SIM_USE_ALLOC, SIM_PAGE_BYTES);
+	else
+		sim_uncharge(block->ctx->device, SIM_USE_ALLOC, SIM_PAGE_BYTES);
 	list_del(&block->node);
 	free(block);
 }
@@ -284,6 +294,8 @@ void sim_managed_touch(struct sim_alloc *alloc, uint64_t offset, size_t bytes)
 
 void sim_alloc_free(struct sim_alloc *alloc)
 {
+	bool is_moved = false;
+
 	if (!alloc)
 		return;
 	free(alloc->resident);
@@ -291,10 +303,12 @@ void sim_alloc_free(struct sim_alloc *alloc)
 	if (alloc->block) {
 		free_small(alloc);
 	} else {
-		ipc_forget((void *)(uintptr_t)alloc->base);
+		is_moved = ipc_forget((void *)(uintptr_t)alloc->base);
 		va_unmap((void *)(uintptr_t)alloc->base, alloc->mapped_bytes);
 	}
-	if (alloc->charged_bytes)
+	if (is_moved)
+		sim_uncharge_moved(alloc->device, alloc->use, alloc->charged_bytes);
+	else if (alloc->charged_bytes)
 		sim_uncharge(alloc->device, alloc->use, alloc->charged_bytes);
 	range_free(alloc);
 }

@@ -105,6 +105,9 @@ struct sim_alloc *sim_alloc_find(CUdeviceptr ptr);
 CUresult sim_charge(struct sim_device *device, enum sim_use use, uint64_t bytes);
 void sim_uncharge(struct sim_device *device, enum sim_use use, uint64_t bytes);
 
+/** sim_uncharge_moved - it is another process's now (sim/state/share.h) */
+void sim_uncharge_moved(struct sim_device *device, enum sim_use use, uint64_t bytes);
+
 /** sim_pool_sync_point - after the host waited for work: pools shrink to their threshold */
 void sim_pool_sync_point(struct sim_device *device);
 

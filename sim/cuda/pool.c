@@ -8,6 +8,7 @@
 #include "sim/cuda/context.h"
 #include "sim/cuda/ranges.h"
 #include "sim/cuda/va.h"
+#include "sim/state/share.h"
 
 #define UNIT            ((uint64_t)32 << 20)
 #define GRAIN           ((uint64_t)512)
@@ -39,6 +40,10 @@ static void pool_free(struct sim_pool *pool)
 		free(piece);
 	if (pool->device && !pool->is_imported)
 		sim_uncharge(pool->device, SIM_USE_POOL, pool->reserved_bytes);
+	if (pool->share_id && pool->is_imported)
+		sim_state_close_pool(sim.state, pool->share_id);
+	else if (pool->share_id)
+		sim_state_close_share(sim.state, pool->share_id);
 	if (pool->base)
 		va_unmap(pool->base, pool->bytes);
 	if (pool->fd >= 0)
@@ -209,6 +214,8 @@ static void release_unit(struct sim_pool *pool, uint64_t unit)
 	pool->reserved_bytes = size_sat_sub(pool->reserved_bytes, UNIT);
 	if (pool->device)
 		sim_uncharge(pool->device, SIM_USE_POOL, UNIT);
+	if (pool->share_id)
+		sim_state_pool_shrank(sim.state, pool->share_id, UNIT);
 }
 
 void pool_trim(struct sim_pool *pool, uint64_t keep_bytes)

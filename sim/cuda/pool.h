@@ -27,6 +27,7 @@ struct sim_pool {
 	unsigned char *backing; /* one a unit: is it backed? */
 	struct list pieces;     /* by address, without gaps */
 	int fd;                 /* of a pool that can be exported, or was imported; else -1 */
+	uint64_t share_id;      /* sim/state/share.h; 0: neither exported nor opened */
 	bool is_imported;       /* the exporter's memory: nothing is charged or backed here */
 };
 

@@ -2,7 +2,7 @@
 /*
  * Pools of other processes. A pool that was created to be exported lies in a memfd, whose name says
  * which device it is of; an importer maps all of it, and allocations travel as offsets. Importers
- * are charged nothing.
+ * are charged nothing; what they have open stays on the card when its owner is gone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "sim/cuda/pool.h"
 #include "sim/cuda/ranges.h"
+#include "sim/state/share.h"
 
 #define NAME_PREFIX   "allot-sim-pool:"
 #define POINTER_MAGIC UINT64_C(0x6c6f6f704f6c6c61)
@@ -53,19 +54,31 @@ static uint64_t inode_of(int fd)
 	return fstat(fd, &st) ? 0 : st.st_ino;
 }
 
+/* each export is an open file of its own, as the driver's are */
+static int reopen(int fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
 static CUresult export_pool(int *ret, CUmemoryPool handle, CUmemAllocationHandleType type,
 			    unsigned long long flags)
 {
-	const struct sim_pool *pool = from_handle(handle);
+	struct sim_pool *pool = from_handle(handle);
 	int fd;
 
 	if (!ret || !pool || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (pool->fd < 0 || pool->is_imported)
 		return CUDA_ERROR_INVALID_VALUE;
-	fd = fcntl(pool->fd, F_DUPFD_CLOEXEC, 3);
+	fd = reopen(pool->fd);
 	if (fd < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
+	if (pool->device && !pool->share_id &&
+	    sim_state_share(sim.state, pool->device->index, inode_of(fd), 0, true) == 0)
+		pool->share_id = inode_of(fd);
 	*ret = fd;
 	return CUDA_SUCCESS;
 }
@@ -181,6 +194,9 @@ static CUresult import_pointer(CUdeviceptr *ret, CUmemoryPool handle,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	alloc->pool = pool;
 	alloc->device = pool->device;
+	if (sim_state_open_share(sim.state, wire.inode,
+				 size_round_up(wire.bytes, SIM_PAGE_BYTES)) == 0)
+		pool->share_id = wire.inode;
 	pool->used_bytes += wire.bytes;
 	*ret = base;
 	return CUDA_SUCCESS;

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sim/state/share.h"
+
 #define BUCKETS   1024
 #define FD_PREFIX "/memfd:allot-sim-vmm:"
 
@@ -36,15 +38,23 @@ struct vmm_handle *vmm_handle_find(CUmemGenericAllocationHandle id)
 	return NULL;
 }
 
-void vmm_handle_settle(struct vmm_handle *handle)
+static void end_handle(struct vmm_handle *handle)
 {
-	if (handle->references || handle->mappings)
-		return;
+	bool is_moved = handle->share_id && sim_state_close_share(sim.state, handle->share_id);
+
 	va_phys_fini(&handle->phys);
-	if (handle->charged_bytes)
+	if (handle->charged_bytes && is_moved)
+		sim_uncharge_moved(handle->device, SIM_USE_ALLOC, handle->charged_bytes);
+	else if (handle->charged_bytes)
 		sim_uncharge(handle->device, SIM_USE_ALLOC, handle->charged_bytes);
 	list_del(&handle->node);
 	free(handle);
+}
+
+void vmm_handle_settle(struct vmm_handle *handle)
+{
+	if (!handle->references && !handle->mappings)
+		end_handle(handle);
 }
 
 static struct vmm_handle *handle_new(const CUmemAllocationProp *prop, struct sim_device *device)
@@ -199,19 +209,39 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 
 /* Sharing. */
 
+static uint64_t inode_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+/* each export is an open file of its own, as the driver's are */
+static int reopen(int fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
 static CUresult export_fd(int *ret, CUmemGenericAllocationHandle id, CUmemAllocationHandleType type,
 			  unsigned long long flags)
 {
-	const struct vmm_handle *handle = vmm_handle_find(id);
+	struct vmm_handle *handle = vmm_handle_find(id);
 	int fd;
 
 	if (!ret || !handle || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (handle->phys.fd < 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	fd = fcntl(handle->phys.fd, F_DUPFD_CLOEXEC, 0);
+	fd = reopen(handle->phys.fd);
 	if (fd < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
+	if (handle->charged_bytes && !handle->share_id &&
+	    sim_state_share(sim.state, handle->device->index, inode_of(fd), handle->charged_bytes,
+			    false) == 0)
+		handle->share_id = inode_of(fd);
 	*ret = fd;
 	return CUDA_SUCCESS;
 }
@@ -253,6 +283,22 @@ static bool identify_fd(int fd, CUmemLocation *location, size_t *bytes)
 	return index < 0;
 }
 
+/* its owner's as long as there is one, or others' that have it open; else ours from now on */
+static bool open_share(struct vmm_handle *handle, uint64_t id, size_t bytes)
+{
+	int r = handle->device ? sim_state_open_share(sim.state, id, 0) : -EINVAL;
+
+	if (r == -ENOENT) {
+		if (sim_charge(handle->device, SIM_USE_ALLOC, bytes))
+			return false;
+		handle->charged_bytes = bytes;
+		r = sim_state_share(sim.state, handle->device->index, id, bytes, false);
+	}
+	if (r == 0)
+		handle->share_id = id;
+	return true;
+}
+
 static CUresult import_fd(CUmemGenericAllocationHandle *ret, int fd, CUmemAllocationHandleType type)
 {
 	CUmemAllocationProp prop = {
@@ -271,7 +317,7 @@ static CUresult import_fd(CUmemGenericAllocationHandle *ret, int fd, CUmemAlloca
 					   : NULL);
 	if (!handle)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (va_phys_init_fd(&handle->phys, fd, bytes)) {
+	if (va_phys_init_fd(&handle->phys, fd, bytes) || !open_share(handle, inode_of(fd), bytes)) {
 		handle->references = 0;
 		vmm_handle_settle(handle);
 		return CUDA_ERROR_OUT_OF_MEMORY;

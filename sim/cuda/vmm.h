@@ -20,6 +20,7 @@ struct vmm_handle {
 	struct va_phys phys;
 	struct sim_device *device; /* NULL: host memory */
 	uint64_t charged_bytes;
+	uint64_t share_id; /* sim/state/share.h; 0: neither exported nor imported */
 	unsigned references, mappings;
 };
 

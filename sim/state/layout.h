@@ -12,7 +12,7 @@
 #include "sim/state/state.h"
 
 #define STATE_MAGIC   UINT64_C(0x746174536d697341)
-#define STATE_VERSION 2
+#define STATE_VERSION 3
 #define BOOT_ID_SIZE  40
 #define DIR_SIZE      3072
 #define OPEN_TRIES    16
@@ -29,6 +29,23 @@ struct row {
 	struct row_device devices[SIM_DEVICES_MAX];
 };
 
+/* share.h; n 0: unused */
+#define SIM_SHARES_MAX  1024
+#define SIM_HOLDERS_MAX 16
+
+struct holder {
+	uint64_t row, count;
+	uint64_t opened_bytes, left_bytes; /* of a pool, by an importer */
+};
+
+struct share {
+	uint64_t id, bytes;
+	uint32_t device, is_pool;
+	uint32_t is_owned; /* holders[0] is its owner */
+	uint32_t n;
+	struct holder holders[SIM_HOLDERS_MAX]; /* of an allocation, the first is charged */
+};
+
 /* the file "state"; magic is written last */
 struct shared {
 	_Atomic uint64_t magic;
@@ -39,6 +56,8 @@ struct shared {
 	struct sim_profile profile;
 	struct sim_exec_shared exec[SIM_DEVICES_MAX];
 	struct row rows[SIM_PROCS_MAX];
+	uint64_t shares_end; /* no share at or behind it was ever used */
+	struct share shares[SIM_SHARES_MAX];
 };
 
 struct sim_state {
@@ -56,6 +75,9 @@ bool state_path(const struct sim_state *state, const char *file, char *ret, size
 
 /** rows_open - a descriptor of the file "alive", or -errno */
 int rows_open(const struct sim_state *state);
+
+/** shares_reap - @row is about to be wiped: what it held of shares is others'; needs the lock */
+void shares_reap(struct shared *s, unsigned row);
 
 /** rows_reap - wipe the rows of the dead; needs the lock */
 void rows_reap(struct sim_state *state);

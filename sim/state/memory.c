@@ -38,10 +38,11 @@ static uint64_t row_used(const struct shared *s, const struct row *row, unsigned
 	return used;
 }
 
-/* NVML's figure of a process lacks managed memory, the card's has it */
+/* NVML's figure of a process lacks managed memory and what is left of pools, the card's has it */
 static uint64_t row_shown(const struct shared *s, const struct row *row, unsigned index)
 {
-	return row_used(s, row, index) - row_use(s, row, index, SIM_USE_MANAGED);
+	return row_used(s, row, index) - row_use(s, row, index, SIM_USE_MANAGED) -
+	       row_use(s, row, index, SIM_USE_LEFT);
 }
 
 static uint64_t row_contexts(const struct shared *s, const struct row *row, unsigned index)

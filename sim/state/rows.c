@@ -38,6 +38,7 @@ void rows_reap(struct sim_state *state)
 	for (unsigned i = 0; i < s->rows_end; i++) {
 		if (!s->rows[i].is_taken || (int)i == state->row || row_is_alive(fd, i))
 			continue;
+		shares_reap(s, i);
 		memset(&s->rows[i], 0, sizeof(s->rows[i]));
 	}
 }

@@ -217,6 +217,7 @@ void sim_state_close(struct sim_state *state)
 		return;
 	if (state->row >= 0) {
 		sim_state_lock(state);
+		shares_reap(state->shared, (unsigned)state->row);
 		memset(&state->shared->rows[state->row], 0, sizeof(struct row));
 		sim_state_unlock(state);
 	}

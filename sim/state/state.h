@@ -46,6 +46,7 @@ enum sim_use {
 	SIM_USE_POOL,    /* what stream-ordered pools reserve */
 	SIM_USE_GRAPH,   /* what graphs reserve */
 	SIM_USE_MANAGED, /* what lies on the card of it: NVML shows it with no process */
+	SIM_USE_LEFT,    /* of a pool whose owner freed it (share.h): shown with no process either */
 	SIM_USE_COUNT
 };
 
@@ -85,7 +86,7 @@ struct sim_proc {
 	pid_t pid;            /* in the process's own PID namespace */
 	uint64_t pid_ns;      /* inode of that namespace */
 	uint64_t start_ticks; /* /proc/PID/stat, field 22 */
-	uint64_t used_bytes;  /* all uses but managed memory together */
+	uint64_t used_bytes;  /* all uses that NVML shows with it, together */
 	uint64_t use_bytes[SIM_USE_COUNT];
 	unsigned contexts;
 	uint64_t busy_total_ns;

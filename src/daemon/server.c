@@ -35,6 +35,7 @@
 #include "daemon/runs.h"
 #include "daemon/sampler.h"
 #include "daemon/scope.h"
+#include "daemon/shares.h"
 #include "daemon/show.h"
 #include "daemon/simdir.h"
 #include "daemon/store.h"
@@ -69,6 +70,18 @@ void server_dispatch(struct daemon *d, struct peer *peer, const struct wire_mess
 		return;
 	case WIRE_PROCS:
 		programs_procs(d, peer, msg);
+		return;
+	case WIRE_SHARE_OUT:
+		shares_out(d, peer, msg);
+		return;
+	case WIRE_SHARE_IN:
+		shares_in(d, peer, msg);
+		return;
+	case WIRE_SHARE_CLOSE:
+		shares_close(d, peer, msg);
+		return;
+	case WIRE_SHARE_FREED:
+		shares_freed(d, peer, msg);
 		return;
 	case WIRE_RUN:
 		jobs_run(d, peer, msg);

@@ -224,6 +224,14 @@ void account_give(struct charge charge)
 	atomic_fetch_sub(&attach_shared()->held_bytes[charge.slot], charge.bytes);
 }
 
+void account_gone(struct charge charge)
+{
+	struct attach_shared *shared = attach_shared();
+
+	if (shared && charge.slot >= 0 && charge.slot < WIRE_MAX_GPUS)
+		atomic_fetch_sub(&shared->held_bytes[charge.slot], charge.bytes);
+}
+
 struct charge account_split(struct charge *charge, uint64_t bytes)
 {
 	struct charge part = { .slot = charge->slot,

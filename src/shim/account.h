@@ -190,6 +190,9 @@ bool account_turn_open(int slot, uint64_t bytes, unsigned flags, struct account_
 /** account_turn_close - @kept_bytes: what the call took and could be neither taken nor freed */
 void account_turn_close(struct account_turn *turn, uint64_t kept_bytes);
 
+/** account_gone - what was granted to us is another process's now: no longer ours to give back */
+void account_gone(struct charge charge);
+
 /**
  * account_view - what the program sees of slot @slot
  * Returns false when nobody knows (allotd is away): *ret then holds the lease's own figures with

@@ -31,6 +31,9 @@ enum block_kind {
 	BLOCK_HANDLE,     /* key: allocation handle; count: its references; other: the memory */
 	BLOCK_MAPPING,    /* key: address; count: bytes; other: the memory, NULL for foreign */
 	BLOCK_PHYSICAL,   /* not in the table; count: handles and mappings that keep it */
+	BLOCK_SHARED,     /* not in the table, `other` of exported memory: its key (share.h) */
+	BLOCK_IMPORTED,   /* as BLOCK_PHYSICAL, of somebody else's memory */
+	BLOCK_OPENED,     /* key: address, pool or external memory of somebody else's */
 	BLOCK_GRAPH,      /* key: CUgraph; count: bytes of its allocation nodes */
 	BLOCK_GRAPH_EXEC, /* key: CUgraphExec; count: as above */
 	BLOCK_CONTEXT,    /* key: CUcontext; charge.slot: its GPU */

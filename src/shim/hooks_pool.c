@@ -16,6 +16,7 @@
 #include "shim/real.h"
 #include "shim/reserve.h"
 #include "shim/reuse.h"
+#include "shim/share.h"
 
 /* one of the four entry points */
 struct async_alloc {
@@ -212,21 +213,6 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 	return rc;
 }
 
-CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
-					    CUmemAllocationHandleType handleType,
-					    unsigned long long flags)
-{
-	CUresult rc;
-
-	if (!guard_enter())
-		return real_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
-	rc = real_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
-	if (rc == CUDA_SUCCESS)
-		pools_made(*pool_out, NULL); /* its owner pays */
-	guard_leave();
-	return rc;
-}
-
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
 	struct pool *p;
@@ -237,6 +223,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool)
 	p = pools_take_out(pool);
 	rc = real_cuMemPoolDestroy(pool);
 	pools_destroyed(p, rc == CUDA_SUCCESS);
+	if (rc == CUDA_SUCCESS)
+		share_pool_ended(pool);
 	guard_leave();
 	return rc;
 }

@@ -5,7 +5,8 @@
  * Memory on a device is charged once, when it is made, to the device of its location, however
  * often it is mapped; it is given back when the last reference to a handle and the last mapping
  * are gone, in whichever order.  Memory in the host is neither charged nor looked at (its location
- * id is no device ordinal); address ranges are not memory; imported handles are their owner's.
+ * id is no device ordinal); address ranges are not memory; imported handles are their owner's
+ * (hooks_share.c).
  *
  * Records: one of the memory (BLOCK_PHYSICAL, counted), pointed to by the records of its handles
  * and mappings.  A handle value can be handed out again while the memory is still mapped, so the
@@ -14,6 +15,7 @@
 #include "shim/devices.h"
 #include "shim/guard.h"
 #include "shim/hooks.h"
+#include "shim/physical.h"
 #include "shim/real.h"
 #include "shim/reserve.h"
 
@@ -44,6 +46,16 @@ static void enter(struct block *b, uint32_t kind, uint64_t key, uint64_t count,
 		physical_unref(dead->other);
 		blocks_discard(dead);
 	}
+}
+
+void physical_imported(CUmemGenericAllocationHandle handle, struct block *h, struct block *memory,
+		       struct block *share)
+{
+	memory->kind = BLOCK_IMPORTED;
+	memory->charge = CHARGE_NONE;
+	memory->count = 1;
+	memory->other = share;
+	enter(h, BLOCK_HANDLE, handle, 1, memory);
 }
 
 static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,

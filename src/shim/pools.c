@@ -12,6 +12,7 @@
 #include "shim/devices.h"
 #include "shim/real.h"
 #include "shim/reuse.h"
+#include "shim/share.h"
 #include "shim/wiped.h"
 
 /*
@@ -45,6 +46,7 @@ struct pool {
 	_Atomic uint64_t tickets;
 	uint64_t applied, held, pending;
 	uint64_t reserved, epoch; /* as last applied; how often that became less */
+	uint64_t mark;            /* of its exports (share.h); 0: none */
 };
 
 struct pools {
@@ -101,7 +103,7 @@ static struct pool *record_make(CUmemoryPool handle, bool is_graph, CUdevice dev
 	p->handle = handle;
 	p->dev = dev;
 	p->slot = slot;
-	p->held = p->pending = p->reserved = 0;
+	p->held = p->pending = p->reserved = p->mark = 0;
 	p->applied = atomic_fetch_add(&p->tickets, 1) + 1; /* answers from a former life are late */
 	pthread_mutex_unlock(&p->lock);
 	atomic_store(&p->state, POOL_LIVE);
@@ -113,8 +115,10 @@ static struct pool *record_make(CUmemoryPool handle, bool is_graph, CUdevice dev
 static void record_end(struct pool *p)
 {
 	struct charge all;
+	uint64_t mark;
 
 	pthread_mutex_lock(&p->lock);
+	mark = p->mark;
 	all = (struct charge){ .slot = p->slot, .bytes = p->held };
 	p->held = p->pending = 0;
 	p->applied = atomic_fetch_add(&p->tickets, 1) + 1;
@@ -122,7 +126,10 @@ static void record_end(struct pool *p)
 	if (all.slot >= 0)
 		atomic_fetch_sub(&pools_count, 1);
 	reuse_pool_gone(p);
-	account_give(all);
+	if (mark)
+		share_freed(share_key_of_mark(mark), all, true);
+	else
+		account_give(all);
 	account_settle(all.slot);
 	atomic_store(&p->state, POOL_UNUSED);
 }
@@ -312,11 +319,37 @@ static bool charge_growth(struct pool *p, uint64_t bytes)
 	return true;
 }
 
+/* @bytes are not needed; @shrunk of them the pool had, and others may have them open */
+static void give_back(const struct pool *p, uint64_t mark, uint64_t bytes, uint64_t shrunk)
+{
+	struct charge all = { .slot = p->slot, .bytes = bytes };
+
+	if (mark && shrunk)
+		share_freed(share_key_of_mark(mark), account_split(&all, shrunk), false);
+	account_give(all);
+}
+
+uint64_t pools_mark(CUmemoryPool handle, uint64_t fresh, int *ret_slot)
+{
+	struct pool *p = pools_of(handle, ret_slot);
+	uint64_t mark;
+
+	if (!p)
+		return 0;
+	pthread_mutex_lock(&p->lock);
+	if (!p->mark)
+		p->mark = fresh;
+	mark = p->mark;
+	pthread_mutex_unlock(&p->lock);
+	pools_settle(p); /* from here on it matters what it has */
+	return mark;
+}
+
 static bool settle(struct pool *p, uint64_t provisional, uint64_t *ret_unpaid)
 {
 	for (unsigned i = 0; i < SETTLE_TRIES; i++) {
 		uint64_t ticket = atomic_fetch_add(&p->tickets, 1) + 1;
-		uint64_t reserved, give = 0, more = 0, keep;
+		uint64_t reserved, give = 0, more = 0, keep, mark, shrunk;
 
 		if (!ask(p, false, &reserved))
 			break;
@@ -326,6 +359,8 @@ static bool settle(struct pool *p, uint64_t provisional, uint64_t *ret_unpaid)
 			continue;
 		}
 		p->applied = ticket;
+		mark = p->mark;
+		shrunk = size_sat_sub(p->reserved, reserved);
 		p->pending = size_sat_sub(p->pending, provisional);
 		p->epoch += reserved < p->reserved;
 		p->reserved = reserved;
@@ -338,7 +373,7 @@ static bool settle(struct pool *p, uint64_t provisional, uint64_t *ret_unpaid)
 		}
 		pthread_mutex_unlock(&p->lock);
 		if (give)
-			account_give((struct charge){ .slot = p->slot, .bytes = give });
+			give_back(p, mark, give, shrunk);
 		if (more == 0 || charge_growth(p, more))
 			return true;
 		*ret_unpaid = more;

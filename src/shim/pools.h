@@ -104,6 +104,9 @@ void pools_undone(struct pool_call *call);
 /** pools_epoch - changes whenever @p gave memory back; never 0 */
 uint64_t pools_epoch(struct pool *p);
 
+/** pools_mark - the mark of a pool's exports: the one it has, else @fresh; 0: it costs nothing */
+uint64_t pools_mark(CUmemoryPool handle, uint64_t fresh, int *ret_slot);
+
 /** pools_settle - apply what @p reserves now */
 void pools_settle(struct pool *p);
 

@@ -11,6 +11,7 @@
 #include "shim/pools.h"
 #include "shim/real.h"
 #include "shim/say.h"
+#include "shim/share.h"
 
 #define ATTEMPTS_MAX   4                 /* after the driver's own out of memory */
 #define FIRST_PAUSE_NS (100 * NS_PER_MS) /* for the sampler to look; doubles */
@@ -164,6 +165,24 @@ struct block *reserve_take_out(uint32_t kind, uint64_t key)
 	return blocks_take(kind, key);
 }
 
+/* memory that others may have open, or that others own, is allotd's to tell apart */
+static void end_charge(struct block *b)
+{
+	struct block *share = NULL;
+
+	if (b->kind == BLOCK_LINEAR || b->kind == BLOCK_PHYSICAL || b->kind == BLOCK_IMPORTED)
+		share = b->other;
+	if (share && b->kind == BLOCK_IMPORTED)
+		share_close(share_record_key(share), false);
+	else if (share)
+		share_freed(share_record_key(share), b->charge, true);
+	else if (b->kind == BLOCK_OPENED)
+		share_close(share_record_key(b), true);
+	else
+		account_give(b->charge);
+	blocks_discard(share);
+}
+
 void reserve_freed(struct block *b, bool freed)
 {
 	if (!b)
@@ -172,6 +191,6 @@ void reserve_freed(struct block *b, bool freed)
 		reserve_freed(blocks_insert(b), true);
 		return;
 	}
-	account_give(b->charge);
+	end_charge(b);
 	blocks_discard(b);
 }

@@ -218,6 +218,39 @@ struct wire_proc {
 	uint64_t used_bytes;
 };
 
+/* what both sides of shared memory come to know by themselves (shim/share.h); not secret */
+struct wire_share_key {
+	uint64_t word[2];
+};
+
+struct wire_share_out {
+	struct wire_share_key key;
+	uint64_t bytes;
+	uint32_t slot;
+	uint32_t flags; /* WIRE_SHARE_* */
+};
+#define WIRE_SHARE_UNSHOWN (1u << 0) /* a pool: NVML shows it with no importer */
+#define WIRE_SHARE_ALL     (1u << 1) /* SHARE_CLOSE: every open of it */
+#define WIRE_SHARE_LAST    (1u << 2) /* SHARE_FREED: and nothing more of it is shared */
+
+struct wire_share_in {
+	struct wire_share_key key;
+	uint64_t bytes; /* of a pool: how much more of it */
+};
+
+struct wire_share_close {
+	struct wire_share_key key;
+	uint32_t flags;
+	uint32_t pad;
+};
+
+struct wire_share_freed {
+	struct wire_share_key key;
+	uint64_t bytes;
+	uint32_t flags;
+	uint32_t pad;
+};
+
 /* ---- a job ---- */
 
 /* an amount: bytes, or a part of the card; both 0 = none asked for */
@@ -652,6 +685,10 @@ WIRE_CHECK(lease_gpu, 64);
 WIRE_CHECK(attached, 32 + 1024 + 64 + 16 * 64);
 WIRE_CHECK(need, 24);
 WIRE_CHECK(grant, 48 + 512);
+WIRE_CHECK(share_out, 32);
+WIRE_CHECK(share_in, 24);
+WIRE_CHECK(share_close, 24);
+WIRE_CHECK(share_freed, 32);
 WIRE_CHECK(overdraft_done, 16);
 WIRE_CHECK(run, 88 + 64 + 512 + 256 + 1024);
 WIRE_CHECK(waiting, 32 + 512);

@@ -41,6 +41,10 @@ LAYOUTS = [
     message("VIEWED", 18, "QQQQ", "total_bytes free_bytes used_bytes limit_bytes"),
     message("PROCS", 19, "II", "slot _"),
     message("PROC", 20, "iIQ", "pid flags used_bytes"),
+    message("SHARE_OUT", 21, "QQQII", "key key2 bytes slot flags"),
+    message("SHARE_IN", 22, "QQQ", "key key2 bytes"),
+    message("SHARE_CLOSE", 23, "QQII", "key key2 flags _"),
+    message("SHARE_FREED", 24, "QQQII", "key key2 bytes flags _"),
     message("OVERDRAFT_DONE", 40, "IIQ", "slot _ kept_bytes"),
     message("RUN", 30, AMOUNT + AMOUNT + "IIIIQQIIIIQ64s512s256s1024s",
             "request request_permille _ limit limit_permille _ job_class fail_policy "
