@@ -44,7 +44,7 @@ static void set_defaults(CUcontext ctx, unsigned flags)
 	ctx->sticky = CUDA_SUCCESS;
 	ctx->cache = CU_FUNC_CACHE_PREFER_NONE;
 	ctx->shared_config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
-	ctx->peers = 0;
+	list_init(&ctx->peers);
 	ctx->is_destroyed = false;
 	list_init(&ctx->allocs);
 	list_init(&ctx->arrays);
@@ -90,6 +90,7 @@ static void end(CUcontext ctx)
 	sim_exec_ctx_fini(ctx);
 	sim_ctx_free_allocs(ctx);
 	sim_ctx_free_arrays(ctx);
+	sim_peers_end(ctx);
 	ctx->is_destroyed = true;
 	list_del(&ctx->node);
 	sim_uncharge(device, SIM_USE_CONTEXT, device->info->context_bytes + ctx->stack_bytes);
@@ -117,10 +118,12 @@ CUresult sim_ctx_check(CUcontext handle)
 	return ctx->is_primary ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-void sim_ctx_fail(CUcontext ctx, CUresult error)
+void sim_ctx_fail(CUresult error)
 {
-	if (!ctx->sticky)
-		ctx->sticky = error;
+	for (CUcontext it = known; it; it = it->next_known) {
+		if (!it->is_destroyed && !it->sticky)
+			it->sticky = error;
+	}
 }
 
 /* Making one takes its time, during which other threads go on. */

@@ -23,6 +23,11 @@ CUcontext sim_ctx_lookup(CUcontext handle);
 void sim_ctx_free_allocs(CUcontext ctx);
 void sim_ctx_free_arrays(CUcontext ctx);
 
+/** sim_peer_is_enabled - may kernels of @ctx reach the memory of @other? */
+bool sim_peer_is_enabled(CUcontext ctx, CUcontext other);
+/** sim_peers_end - the access that @ctx has, and that is given to it */
+void sim_peers_end(CUcontext ctx);
+
 /** sim_pools_trim - give back all that pools of @device reserve beyond what is used */
 void sim_pools_trim(struct sim_device *device);
 

@@ -33,8 +33,8 @@ void copy_run(const struct copy_plan *plan);
 uint64_t copy_duration_ns(CUcontext ctx, const struct copy_plan *plan,
 			  enum timeline_lane *ret_lane);
 
-/** set_check - the same for memsets */
-CUresult set_check(const CUDA_MEMSET_NODE_PARAMS_v2 *set);
+/** set_check - the same for memsets: a kernel of @ctx does them, and must reach the memory */
+CUresult set_check(CUcontext ctx, const CUDA_MEMSET_NODE_PARAMS_v2 *set);
 void set_run(const CUDA_MEMSET_NODE_PARAMS_v2 *set);
 uint64_t set_duration_ns(CUcontext ctx, const CUDA_MEMSET_NODE_PARAMS_v2 *set);
 

@@ -174,7 +174,7 @@ static bool set_bytes(const CUDA_MEMSET_NODE_PARAMS_v2 *set, uint64_t *ret_row, 
 	       size_mul(set->pitch, set->height - 1, &rows) && size_add(rows, *ret_row, ret_all);
 }
 
-CUresult set_check(const CUDA_MEMSET_NODE_PARAMS_v2 *set)
+CUresult set_check(CUcontext ctx, const CUDA_MEMSET_NODE_PARAMS_v2 *set)
 {
 	uint64_t row, all;
 
@@ -186,7 +186,7 @@ CUresult set_check(const CUDA_MEMSET_NODE_PARAMS_v2 *set)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (set->height > 1 && (set->pitch < row || set->pitch % set->elementSize))
 		return CUDA_ERROR_INVALID_VALUE;
-	return sim_ptr_check(set->dst, all, true);
+	return sim_ptr_reach(ctx, set->dst, all, true);
 }
 
 static void set_row(unsigned char *at, size_t width, unsigned element_bytes, unsigned value)

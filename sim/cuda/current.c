@@ -330,53 +330,6 @@ CUresult cuCtxResetPersistingL2Cache(void)
 	return SIM_CALL(cuCtxResetPersistingL2Cache, SIM_CTX, CUDA_SUCCESS, "");
 }
 
-/* Peers. */
-
-static CUresult enable_peer(CUcontext ctx, CUcontext peer, unsigned flags)
-{
-	CUresult result = peer ? sim_ctx_check(peer) : CUDA_ERROR_INVALID_CONTEXT;
-	uint64_t bit;
-
-	if (result)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	if (flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (peer->device == ctx->device)
-		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-	bit = (uint64_t)1 << peer->device->ordinal;
-	if (ctx->peers & bit)
-		return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
-	ctx->peers |= bit;
-	return CUDA_SUCCESS;
-}
-
-CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
-{
-	return SIM_CALL(cuCtxEnablePeerAccess, SIM_CTX | SIM_LOCK,
-			enable_peer(call.ctx, peerContext, Flags), "peer=%p flags=%u",
-			(void *)peerContext, Flags);
-}
-
-static CUresult disable_peer(CUcontext ctx, CUcontext peer)
-{
-	CUresult result = peer ? sim_ctx_check(peer) : CUDA_ERROR_INVALID_CONTEXT;
-	uint64_t bit;
-
-	if (result)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	bit = (uint64_t)1 << peer->device->ordinal;
-	if (!(ctx->peers & bit))
-		return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-	ctx->peers &= ~bit;
-	return CUDA_SUCCESS;
-}
-
-CUresult cuCtxDisablePeerAccess(CUcontext peerContext)
-{
-	return SIM_CALL(cuCtxDisablePeerAccess, SIM_CTX | SIM_LOCK,
-			disable_peer(call.ctx, peerContext), "peer=%p", (void *)peerContext);
-}
-
 /* Waiting. */
 
 static CUresult synchronize(CUcontext ctx)

@@ -137,6 +137,11 @@ CUresult sim_exec_graph_free(struct sim_alloc *alloc)
 	return CUDA_SUCCESS;
 }
 
+bool sim_exec_graph_is_used(const struct sim_alloc *alloc)
+{
+	return ((const struct graph_mem *)alloc->owner)->in_use;
+}
+
 /* let at least @bytes be reserved */
 static CUresult reserve(struct sim_device *device, uint64_t bytes)
 {

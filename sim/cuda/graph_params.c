@@ -34,10 +34,10 @@ static CUresult kernel_op(CUcontext ctx, const CUDA_KERNEL_NODE_PARAMS_v3 *param
 	return launch_op(ctx, &launch, buffer, ret);
 }
 
-static CUresult set_op(const CUDA_MEMSET_NODE_PARAMS_v2 *params, struct op *ret)
+static CUresult set_op(CUcontext ctx, const CUDA_MEMSET_NODE_PARAMS_v2 *params, struct op *ret)
 {
 	*ret = (struct op){ .kind = OP_SET, .set = *params };
-	return set_check(params);
+	return set_check(ctx, params);
 }
 
 static CUresult copy_op(CUcontext ctx, const CUDA_MEMCPY_NODE_PARAMS *params, struct op *ret)
@@ -102,7 +102,7 @@ CUresult graph_params_op(CUcontext ctx, CUgraphNodeParams *params, unsigned char
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		return copy_op(ctx, &params->memcpy, ret);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		return set_op(&params->memset, ret);
+		return set_op(ctx, &params->memset, ret);
 	case CU_GRAPH_NODE_TYPE_HOST:
 		*ret = (struct op){ .kind = OP_HOST,
 				    .host = { .fn = params->host.fn,

@@ -89,11 +89,10 @@ CUresult op_check(CUcontext ctx, const struct op *op)
 {
 	struct copy_plan plan;
 
-	(void)ctx;
 	if (op->kind == OP_COPY)
 		return copy_plan(&op->copy.what, &plan);
 	if (op->kind == OP_SET)
-		return set_check(&op->set);
+		return set_check(ctx, &op->set);
 	return CUDA_SUCCESS;
 }
 
@@ -138,7 +137,7 @@ static uint64_t run_kernel(CUcontext ctx, const struct op_kernel *kernel, uint64
 		CUresult fault = effect->run(ctx, kernel->params);
 
 		if (fault != CUDA_SUCCESS)
-			sim_ctx_fail(ctx, fault);
+			sim_ctx_fail(fault);
 		memcpy(shape.grid, kernel->grid, sizeof(shape.grid));
 		memcpy(shape.block, kernel->block, sizeof(shape.block));
 		duration_ns = fault == CUDA_SUCCESS
@@ -173,7 +172,7 @@ static uint64_t run_copy(CUcontext ctx, const struct op_copy *copy, uint64_t now
 	}
 	/* in a queue or a graph the memory may have been freed since it was checked */
 	if (copy_plan(&what, &plan) != CUDA_SUCCESS) {
-		sim_ctx_fail(ctx, CUDA_ERROR_ILLEGAL_ADDRESS);
+		sim_ctx_fail(CUDA_ERROR_ILLEGAL_ADDRESS);
 		return ready_ns;
 	}
 	copy_run(&plan);
@@ -189,8 +188,8 @@ static uint64_t run_set(CUcontext ctx, const CUDA_MEMSET_NODE_PARAMS_v2 *set, ui
 {
 	uint64_t duration_ns, end_ns;
 
-	if (set_check(set) != CUDA_SUCCESS) {
-		sim_ctx_fail(ctx, CUDA_ERROR_ILLEGAL_ADDRESS);
+	if (set_check(ctx, set) != CUDA_SUCCESS) {
+		sim_ctx_fail(CUDA_ERROR_ILLEGAL_ADDRESS);
 		return ready_ns;
 	}
 	set_run(set);

@@ -314,7 +314,7 @@ static CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size
 {
 	struct sim_pool *pool = from_handle(handle);
 
-	if (!pool || (!map && count))
+	if (!pool || !map)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++) {
 		CUresult result = check_access(pool, &map[i]);

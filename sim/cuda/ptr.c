@@ -2,6 +2,7 @@
 /* From an address to what is there: for copies, and for cuPointerGetAttribute. */
 #include <string.h>
 
+#include "sim/cuda/context.h"
 #include "sim/cuda/ipc.h"
 #include "sim/cuda/pool.h"
 #include "sim/cuda/ranges.h"
@@ -76,7 +77,7 @@ static bool is_in_reach(CUcontext ctx, const struct sim_ptr *at, bool is_write)
 		       (is_write ? at->alloc->pool->writers : at->alloc->pool->readers) & mine;
 	case SIM_ALLOC_DEVICE:
 	case SIM_ALLOC_MODULE:
-		return at->device == ctx->device || ctx->peers >> at->device->ordinal & 1;
+		return at->device == ctx->device || sim_peer_is_enabled(ctx, at->ctx);
 	case SIM_ALLOC_MANAGED:
 	case SIM_ALLOC_HOST:
 	case SIM_ALLOC_REGISTERED:
@@ -246,8 +247,11 @@ static CUresult pointer_get(void *data, CUpointer_attribute attribute, CUdevicep
 
 	if (!data)
 		return CUDA_ERROR_INVALID_VALUE;
-	return sim_ptr_find(ptr, &at) ? get_known(data, attribute, ptr, &at)
-				      : CUDA_ERROR_INVALID_VALUE;
+	/* what a graph has reserved is no memory before a launch */
+	if (!sim_ptr_find(ptr, &at) ||
+	    (at.alloc->kind == SIM_ALLOC_GRAPH && !sim_exec_graph_is_used(at.alloc)))
+		return CUDA_ERROR_INVALID_VALUE;
+	return get_known(data, attribute, ptr, &at);
 }
 
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)

@@ -79,7 +79,7 @@ struct CUctx_st {
 	uint64_t stack_bytes; /* of the card, beyond what a context begins with */
 	CUfunc_cache cache;
 	CUsharedconfig shared_config;
-	uint64_t peers;            /* bit n: access to contexts of device n enabled */
+	struct list peers;         /* of peer.c */
 	struct list node;          /* sim_device.contexts while alive */
 	struct list allocs;        /* sim_alloc.ctx_node */
 	struct list arrays;        /* of array.c */
@@ -171,8 +171,12 @@ CUcontext sim_ctx_current(void);
  */
 CUresult sim_ctx_check(CUcontext ctx);
 
-/** sim_ctx_fail - make @error sticky in @ctx: an illegal address, a launch that failed */
-void sim_ctx_fail(CUcontext ctx, CUresult error);
+/**
+ * sim_ctx_fail - make @error sticky: an illegal address, a launch that failed
+ * In every context of the process, on every device: as recorded, where one card faults, the others
+ * are lost too.
+ */
+void sim_ctx_fail(CUresult error);
 
 /** sim_is_usable - false before cuInit, and in a child forked after it */
 bool sim_is_usable(void);
@@ -220,6 +224,8 @@ bool sim_exec_in_callback(void);
 /** sim_exec_graph_free - cuMemFree(Async) of a SIM_ALLOC_GRAPH; INVALID_VALUE if not in use */
 struct sim_alloc;
 CUresult sim_exec_graph_free(struct sim_alloc *alloc);
+/** sim_exec_graph_is_used - has a launch allocated this SIM_ALLOC_GRAPH, and nothing freed it? */
+bool sim_exec_graph_is_used(const struct sim_alloc *alloc);
 
 /** sim_exec_ctx_may_sync - a wait for the whole of @ctx: refused, and its captures end, if it has
  * any */

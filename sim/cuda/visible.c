@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Which devices this process sees, in which order. CUDA_DEVICE_ORDER sorts all devices (by speed
- * unless it says PCI_BUS_ID); CUDA_VISIBLE_DEVICES then picks: a list of indices into that order
- * and of UUIDs or unique beginnings of one. The first entry that is none of these ends the list.
- * An empty entry is none of these. A list that names a device twice is an error.
+ * unless it says PCI_BUS_ID; any other word is an error); CUDA_VISIBLE_DEVICES then picks: by UUIDs
+ * or unique beginnings of one, if the list begins with one, else by indices into that order. The
+ * first entry that is not of this kind, or picks nothing, ends the list. What follows a whole UUID
+ * or the digits of an index is not looked at. A list that names a device twice is an error.
  *
  * MIG, as NVIDIA's user guide has it (not recorded: no card at hand was in that mode): a process
  * sees one instance at most, and beside it no whole card.  A card in MIG mode stands for its first
@@ -15,7 +16,6 @@
 #include <strings.h>
 
 #include "base/fmt.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "sim/cuda/start.h"
 
@@ -26,11 +26,20 @@ __attribute__((weak)) const char *sim_devices_getenv(const char *name)
 	return getenv(name);
 }
 
-static unsigned order_all(unsigned order[SIM_DEVICES_MAX])
+static CUresult read_order(bool *ret_is_pci)
+{
+	const char *by = sim_devices_getenv("CUDA_DEVICE_ORDER");
+
+	*ret_is_pci = by && !strcmp(by, "PCI_BUS_ID");
+	/* what an empty one does is not recorded */
+	return !by || !*by || *ret_is_pci || !strcmp(by, "FASTEST_FIRST")
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_DEVICE;
+}
+
+static unsigned order_all(bool is_pci, unsigned order[SIM_DEVICES_MAX])
 {
 	const struct sim_profile *profile = sim_state_profile(sim.state);
-	const char *by = sim_devices_getenv("CUDA_DEVICE_ORDER");
-	bool is_pci = by && !strcmp(by, "PCI_BUS_ID");
 
 	for (unsigned i = 0; i < profile->device_count; i++) {
 		unsigned at = i;
@@ -45,55 +54,49 @@ static unsigned order_all(unsigned order[SIM_DEVICES_MAX])
 	return profile->device_count;
 }
 
-/* the only instance whose UUID begins with @entry, or -1 */
-static int find_instance(const char *entry)
+static bool is_uuid(const char *entry)
 {
-	const struct sim_profile *profile = sim_state_profile(sim.state);
-	int found = -1;
-
-	for (unsigned i = 0; i < profile->instance_count; i++) {
-		struct fmt_buf buf;
-
-		fmt_uuid(&buf, "MIG-", profile->devices[profile->device_count + i].uuid);
-		if (strncasecmp(buf.s, entry, strlen(entry)))
-			continue;
-		if (found >= 0)
-			return -1;
-		found = (int)(profile->device_count + i);
-	}
-	return found;
+	return !strncmp(entry, "GPU-", 4) || !strncmp(entry, "MIG-", 4);
 }
 
-/* the only device whose UUID begins with @entry, or -1 */
+static bool begins_with(const struct sim_device_info *info, const char *entry)
+{
+	struct fmt_buf buf;
+
+	fmt_uuid(&buf, "GPU-", info->uuid);
+	return !strncasecmp(buf.s + 4, entry + 4, size_min(strlen(buf.s), strlen(entry)) - 4);
+}
+
+/* the only device whose UUID begins with @entry, or -1; a card answers to MIG- too */
 static int find_uuid(const char *entry, const unsigned *order, unsigned count)
 {
 	const struct sim_profile *profile = sim_state_profile(sim.state);
+	unsigned instances = entry[0] == 'M' ? profile->instance_count : 0;
 	int found = -1;
 
-	if (!strncasecmp(entry, "MIG-", 4))
-		return find_instance(entry);
-	if (strncasecmp(entry, "GPU-", 4))
+	if (!is_uuid(entry))
 		return -1;
-	for (unsigned i = 0; i < count; i++) {
-		struct fmt_buf buf;
+	for (unsigned i = 0; i < count + instances; i++) {
+		unsigned index = i < count ? order[i] : profile->device_count + i - count;
 
-		fmt_uuid(&buf, "GPU-", profile->devices[order[i]].uuid);
-		if (strncasecmp(buf.s, entry, strlen(entry)))
+		if (!begins_with(&profile->devices[index], entry))
 			continue;
 		if (found >= 0)
 			return -1;
-		found = (int)order[i];
+		found = (int)index;
 	}
 	return found;
 }
 
-static int find_entry(const char *entry, const unsigned *order, unsigned count)
+static int find_entry(const char *entry, bool by_uuid, const unsigned *order, unsigned count)
 {
-	uint64_t index;
+	char *end;
+	int index;
 
-	if (!parse_u64(entry, 0, UINT32_MAX, &index, NULL))
-		return index < count ? (int)order[index] : -1;
-	return find_uuid(entry, order, count);
+	if (by_uuid)
+		return find_uuid(entry, order, count);
+	index = (int)strtol(entry, &end, 10); /* so the driver reads 4294967297 as 1 */
+	return end != entry && index >= 0 && (unsigned)index < count ? (int)order[index] : -1;
 }
 
 static void add_device(unsigned index)
@@ -109,17 +112,14 @@ static void add_device(unsigned index)
 }
 
 /* the entry that begins at *@at, which moves to the next, or to NULL behind the last */
-static void next_entry(char **at, char **ret_entry)
+static const char *next_entry(char **at)
 {
-	char *entry = *at, *comma = strchr(entry, ','), *end;
+	char *entry = *at, *comma = strchr(entry, ',');
 
 	*at = comma ? comma + 1 : NULL;
 	if (comma)
 		*comma = '\0';
-	entry += strspn(entry, " \t");
-	for (end = entry + strlen(entry); end > entry && strchr(" \t", end[-1]); end--)
-		end[-1] = '\0';
-	*ret_entry = entry;
+	return entry;
 }
 
 /* what stands for device @index: itself, or of a card in MIG mode its first instance; -1: nothing
@@ -162,14 +162,12 @@ static void keep_one_instance(void)
 
 static CUresult pick(char *list, const unsigned *order, unsigned count)
 {
+	bool by_uuid = is_uuid(list);
 	uint64_t seen = 0;
 
 	while (list) {
-		char *entry;
-		int index;
+		int index = find_entry(next_entry(&list), by_uuid, order, count);
 
-		next_entry(&list, &entry);
-		index = find_entry(entry, order, count);
 		if (index < 0)
 			break;
 		if (seen & (uint64_t)1 << index) {
@@ -185,11 +183,16 @@ static CUresult pick(char *list, const unsigned *order, unsigned count)
 CUresult sim_devices_init(void)
 {
 	const char *visible = sim_devices_getenv("CUDA_VISIBLE_DEVICES");
-	unsigned order[SIM_DEVICES_MAX], count = order_all(order);
+	unsigned order[SIM_DEVICES_MAX], count;
 	char list[LIST_SIZE];
 	CUresult result;
+	bool is_pci;
 
 	sim.device_count = 0;
+	result = read_order(&is_pci);
+	if (result)
+		return result;
+	count = order_all(is_pci, order);
 	if (!visible) {
 		for (unsigned i = 0; i < count; i++)
 			add_device(order[i]);

@@ -1,27 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/visible.h"
 
+#include <limits.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/fmt.h"
-#include "base/parse.h"
 
-#define ENTRY_MAX 64 /* a longer one names nothing: a whole name has 40 characters */
+#define PREFIX_LEN 4 /* GPU-, MIG- */
 
-/* the only device whose name begins with @entry, or -1 */
-static int find_name(const char *entry, const struct visible_device *devices, unsigned n)
+static bool is_blank(char c)
 {
-	size_t len = strlen(entry);
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool is_name(const char *entry)
+{
+	return strncmp(entry, "GPU-", PREFIX_LEN) == 0 || strncmp(entry, "MIG-", PREFIX_LEN) == 0;
+}
+
+/* the only device whose name begins with the @len bytes of @entry, or -1 */
+static int find_name(const char *entry, size_t len, const struct visible_device *devices,
+		     unsigned n)
+{
+	bool is_mig = entry[0] == 'M';
 	int found = -1;
 
-	if (strncasecmp(entry, "GPU-", 4) != 0 && strncasecmp(entry, "MIG-", 4) != 0)
-		return -1;
 	for (unsigned i = 0; i < n; i++) {
 		struct fmt_buf name;
+		size_t compared;
 
-		fmt_uuid(&name, devices[i].is_mig ? "MIG-" : "GPU-", devices[i].uuid);
-		if (strncasecmp(name.s, entry, len) != 0)
+		if (devices[i].is_mig && !is_mig)
+			continue;
+		fmt_uuid(&name, "", devices[i].uuid);
+		compared = strlen(name.s);
+		if (compared > len - PREFIX_LEN)
+			compared = len - PREFIX_LEN;
+		if (strncasecmp(name.s, entry + PREFIX_LEN, compared) != 0)
 			continue;
 		if (found >= 0)
 			return -1;
@@ -30,43 +45,64 @@ static int find_name(const char *entry, const struct visible_device *devices, un
 	return found;
 }
 
-static int find_entry(const char *entry, const struct visible_device *devices, unsigned n)
+/* what C's atoi() makes of the @len bytes of @entry, whatever the locale; no digit: -1 */
+static int read_index(const char *entry, size_t len)
 {
-	uint64_t index;
+	size_t at = 0;
+	bool is_negative;
+	int64_t index = 0;
 
-	if (parse_u64(entry, 0, UINT32_MAX, &index, NULL) == 0)
-		return index < n ? (int)index : -1;
-	return find_name(entry, devices, n);
+	while (at < len && is_blank(entry[at]))
+		at++;
+	is_negative = at < len && entry[at] == '-';
+	if (at < len && (entry[at] == '-' || entry[at] == '+'))
+		at++;
+	if (at == len || entry[at] < '0' || entry[at] > '9')
+		return -1;
+	for (; at < len && entry[at] >= '0' && entry[at] <= '9'; at++) {
+		int digit = entry[at] - '0';
+
+		/* the largest there is, cut to 32 bits as every number is */
+		if (index > (INT64_MAX - digit) / 10)
+			return is_negative ? 0 : -1;
+		index = index * 10 + digit;
+	}
+	return (int)(int32_t)(uint32_t)(uint64_t)(is_negative ? -index : index);
+}
+
+static int find_entry(const char *entry, size_t len, bool by_name,
+		      const struct visible_device *devices, unsigned n)
+{
+	int index;
+
+	if (by_name)
+		return is_name(entry) ? find_name(entry, len, devices, n) : -1;
+	index = read_index(entry, len);
+	return index >= 0 && (unsigned)index < n ? index : -1;
 }
 
 unsigned visible_pick(const char *list, const struct visible_device *devices, unsigned n,
 		      unsigned *ret)
 {
 	unsigned picked = 0;
+	bool by_name;
 
 	if (!list) {
 		for (; picked < n; picked++)
 			ret[picked] = picked;
 		return n;
 	}
+	by_name = is_name(list);
 	while (picked <= n) {
-		size_t all = strcspn(list, ","), lead = strspn(list, " \t"), len;
-		char entry[ENTRY_MAX];
-		int found;
+		size_t len = strcspn(list, ",");
+		int found = find_entry(list, len, by_name, devices, n);
 
-		for (len = all - lead; len && strchr(" \t", list[lead + len - 1]); len--)
-			;
-		if (len == 0 || len >= sizeof(entry))
-			break;
-		memcpy(entry, list + lead, len);
-		entry[len] = '\0';
-		found = find_entry(entry, devices, n);
 		if (found < 0)
 			break;
 		ret[picked++] = (unsigned)found;
-		if (!list[all])
+		if (!list[len])
 			break;
-		list += all + 1;
+		list += len + 1;
 	}
 	return picked;
 }

@@ -61,7 +61,7 @@ class Seen(Cards):
                     ('env', '-i', 'CUDA_VISIBLE_DEVICES=0,1'), ('env', 'CUDA_VISIBLE_DEVICES=GPU-'),
                     ('env', 'ALLOT_GPU_UUIDS=' + other['gpu'], 'CUDA_VISIBLE_DEVICES=0')):
             self.assertEqual(self.look(job=one, before=how)[:2], ([1], [1]), how)
-        for value in ('1', other['gpu'], other['gpu'][:12], '', '-1', 'NoDevFiles', f'{other["gpu"]},0', ',0', 'x'):
+        for value in ('1', other['gpu'], other['gpu'][:12], '', '-1', 'NoDevFiles', f'{other["gpu"]},0', ',0', 'x', ' ' + self.uuids[1]):
             self.assertEqual(self.look(job=one, before=('env', f'CUDA_VISIBLE_DEVICES={value}'))[:2], (NO_DEVICE, [1]), value)
             self.assertEqual(self.cuda('--set', value, job=one), NO_DEVICE, value)
         self.assertEqual(self.cuda('--set', '0,0', job=one), INVALID_DEVICE)
@@ -83,7 +83,10 @@ class Seen(Cards):
         self.assertEqual(self.look(job=('-g', '1,0'))[:2], ([1, 0], [0, 1]))
         self.assertEqual(self.cuda(job=both, before=('env', 'CUDA_VISIBLE_DEVICES=1,0')), [1, 0])
         self.assertEqual(self.cuda(job=both, before=('env', 'CUDA_VISIBLE_DEVICES=1')), [1])
-        self.assertEqual(self.cuda(job=both, before=('env', f'CUDA_VISIBLE_DEVICES={self.uuids[1]},0')), [1, 0])
+        self.assertEqual(self.cuda(job=both, before=('env', f'CUDA_VISIBLE_DEVICES={self.uuids[1]},{self.uuids[0]}')), [1, 0])
+        # the first entry says whether all are names or numbers
+        self.assertEqual(self.cuda(job=both, before=('env', f'CUDA_VISIBLE_DEVICES={self.uuids[1]},0')), [1])
+        self.assertEqual(self.cuda(job=both, before=('env', f'CUDA_VISIBLE_DEVICES=0,{self.uuids[1]}')), [0])
         self.assertEqual(self.cuda(job=both, before=('env', 'CUDA_VISIBLE_DEVICES=1,7,0')), [1])
 
     def test_a_nested_job_has_a_part_of_it(self):
@@ -104,14 +107,15 @@ class Wish(Cards):
 
     def test_it_picks_the_gpus(self):
         for value, gpus in (('1', [1]), ('0', [0]), ('1,0', [1, 0]), ('0,1', [0, 1]), (self.uuids[1], [1]), ('1,-1,0', [1]),
-                            (f'{self.uuids[1][:16]},0', [1, 0]), (' 1 ', [1])):
+                            (f'{self.uuids[1][:16]},{self.uuids[0]}', [1, 0]), (f'{self.uuids[1]},0', [1]),
+                            (f'0,{self.uuids[0]}', [0]), (' 1 ', [1]), ('1x', [1])):
             self.assertEqual(self.wished(value), gpus, value)
         self.assertEqual(len(self.wished('0,1', '--gpus', '1')), 1)
         self.assertEqual(self.wished('0', '-g', '1'), [1])  # what is said stands above it
         self.assertEqual(self.cuda(CUDA_VISIBLE_DEVICES='1'), [1])
 
     def test_one_that_names_none_is_refused(self):
-        for value in ('', '-1', 'x', '64', 'GPU-', '0,0', f'0,{self.uuids[0]}', 'a' * 600):
+        for value in ('', '-1', 'x', '64', 'GPU-', '0,0', f'{self.uuids[0]},{self.uuids[0]}', self.uuids[0].lower(), 'a' * 600):
             r = self.run_job('--', 'true', CUDA_VISIBLE_DEVICES=value)
             self.assertEqual((r.returncode, len(r.stderr.splitlines())), (125, 1), value)
             self.assertIn('CUDA_VISIBLE_DEVICES', r.stderr)

@@ -139,8 +139,8 @@ class MigTest(world.World):
         base = {**self.env, 'LD_LIBRARY_PATH': str(world.BUILD / 'sim'), 'ALLOT_SIM_DIR': str(self.dir / 'sim'),
                 'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}
         for visible, seen in ((None, '3a0051'), ('0', '3a0051'), ('1', '5a1b60'), ('1,0', '3a0051'), (MIG1, '1a0053'),
-                              ('MIG-2a', '2a0052'), (f'{MIG1},{MIG2}', '1a0053'), (f'1,{MIG1}', '1a0053'),
-                              (CARD, '3a0051'), ('MIG-', ''), ('MIG-5a', ''), ('', '')):
+                              ('MIG-2a', '2a0052'), (f'{MIG1},{MIG2}', '1a0053'), (f'GPU-5a1b7c20-6,{MIG1}', '1a0053'), (f'1,{MIG1}', '5a1b60'),
+                              (CARD, '3a0051'), ('MIG-', ''), ('MIG-5a', ''), ('MIG-5a1b7c20-6', '5a1b60'), ('', '')):
             env = dict(base) if visible is None else {**base, 'CUDA_VISIBLE_DEVICES': visible}
             r = subprocess.run(['python3', '-c', ask], env=env, capture_output=True, text=True, check=True)
             self.assertEqual(r.stdout.strip(), seen, visible)

@@ -62,8 +62,34 @@ static int by_peer_access(void *unused)
 	TRY(CU(cuCtxDisablePeerAccess)(ctx[1]) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
 	TRY(sim_exec_add(NULL, p, 2, 1024) == 0);
 	TRY(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
-	current(1); /* the other context is whole, and so is the block */
-	TRY(sim_exec_word(p) == 7);
+	current(1); /* the other card's context is lost with it */
+	TRY(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
+	return 0;
+}
+
+/* access to one context of a card is none to another, and ends with the context */
+static int by_the_right_context(void *unused)
+{
+	CUcontext second;
+	CUdeviceptr p, q;
+
+	(void)unused;
+	TRY(start() == 0);
+	p = there();
+	TRY(CU(cuCtxCreate_v2)(&second, 0, 1) == 0);
+	q = sim_exec_buffer(1024, 6);
+	current(0);
+	TRY(CU(cuCtxEnablePeerAccess)(second, 0) == 0);
+	TRY(CU(cuMemsetD32_v2)(q, 8, 1024) == 0);
+	TRY(CU(cuMemsetD32_v2)(p, 8, 1024) == CUDA_ERROR_INVALID_VALUE);
+	TRY(CU(cuCtxEnablePeerAccess)(ctx[1], 0) == 0);
+	TRY(CU(cuMemsetD32_v2)(p, 8, 1024) == 0);
+	TRY(CU(cuCtxDestroy_v2)(second) == 0);
+	TRY(CU(cuMemsetD32_v2)(p, 9, 1024) == 0);
+	TRY(sim_exec_word(p) == 9);
+	TRY(CU(cuDevicePrimaryCtxReset_v2)(1) == 0);
+	TRY(CU(cuDevicePrimaryCtxRetain)(&ctx[1], 1) == 0);
+	TRY(CU(cuCtxDisablePeerAccess)(ctx[1]) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
 	return 0;
 }
 
@@ -74,8 +100,11 @@ static int by_copies(void *unused)
 	(void)unused;
 	TRY(start() == 0);
 	p = there();
-	TRY(CU(cuMemsetD32_v2)(p, 8, 1024) == 0); /* copies and sets need no access */
+	/* copies need no access, sets do */
+	TRY(CU(cuMemcpyHtoD_v2)(p, (const unsigned[]){ 8 }, 4) == 0);
 	TRY(sim_exec_word(p) == 8);
+	TRY(CU(cuMemsetD32_v2)(p, 9, 1024) == CUDA_ERROR_INVALID_VALUE);
+	TRY(CU(cuCtxSynchronize)() == 0);
 	TRY(CU(cuMemFree_v2)(p) == 0);
 	return 0;
 }
@@ -141,6 +170,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		{ "by peer access", reached, NULL, NULL, by_peer_access },
+		{ "by the right context", reached, NULL, NULL, by_the_right_context },
 		{ "by copies", reached, NULL, NULL, by_copies },
 		{ "by a mapping", reached, NULL, NULL, by_a_mapping },
 		{ "by a pool", reached, NULL, NULL, by_a_pool },

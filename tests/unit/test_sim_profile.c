@@ -15,8 +15,8 @@
 
 #define HEAD "[device]\nname = A\nuuid = GPU-5a1b7c20-2d4e-4f60-8a91-b2c3d4e5f601\n"
 #define PCI  "pci = 00000000:0F:00.0\n"
-#define INSTANCE                                      \
-	"[instance]\nprofile = 1g.1gb\nmemory = 1G\n" \
+#define INSTANCE                                                     \
+	"[instance]\nprofile = 1g.1gb\nmemory = 1G\ncontext = 64M\n" \
 	"uuid = MIG-5a1b7c20-2d4e-4f60-8a91-b2c3d4e5f611\n"
 
 static int parse(const char *text, struct sim_profile *profile, struct err *err)
@@ -46,10 +46,8 @@ static void every_profile_that_we_ship_can_be_read(void **state)
 	static const struct {
 		const char *name;
 		unsigned devices;
-	} all[] = {
-		{ "h200", 1 }, { "rtx6000ada", 1 }, { "small4g", 1 }, { "four", 4 }, { "h200x2", 2 },
-		{ "mig", 2 }
-	};
+	} all[] = { { "h200", 1 }, { "rtx6000ada", 1 }, { "small4g", 1 },
+		    { "four", 4 }, { "h200x2", 2 },     { "mig", 2 } };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -137,11 +135,11 @@ static void what_cannot_be_read_is_refused_with_its_line(void **state)
 		  "t:6: no card with 'mig = 1' above '[instance]'" },
 		{ "[instance]\n", "t:1: no card with 'mig = 1' above '[instance]'" },
 		{ HEAD PCI "memory = 4G\nmig = 1\n" INSTANCE "gi = 1\nspeed = 3\n",
-		  "t:12: unknown key 'speed'" },
+		  "t:13: unknown key 'speed'" },
 		{ HEAD PCI "memory = 4G\nmig = 1\n" INSTANCE,
-		  "t:10: the device above has no 'gi'" },
+		  "t:11: the device above has no 'gi'" },
 		{ HEAD PCI "memory = 4G\nmig = 1\n" INSTANCE "gi = 1\n" INSTANCE "gi = 1\n",
-		  "t:16: two instances have the ids of 'A MIG 1g.1gb'" },
+		  "t:18: two instances have the ids of 'A MIG 1g.1gb'" },
 	};
 	struct sim_profile p, before;
 

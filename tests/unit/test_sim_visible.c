@@ -18,7 +18,7 @@
 #define T1000 0x0b
 #define H200  0x48
 #define A4000 0xc1
-#define TWICE (-1) /* one of them is named twice: INVALID_DEVICE */
+#define BAD   (-1) /* one of them is named twice, or no such order: INVALID_DEVICE */
 
 struct row {
 	const char *visible, *order; /* NULL: not set */
@@ -38,7 +38,7 @@ static int look(void *argument)
 	while (row->bus[expected])
 		expected++;
 	result = CU(cuInit)(0);
-	if (row->bus[0] == TWICE)
+	if (row->bus[0] == BAD)
 		return result != CUDA_ERROR_INVALID_DEVICE;
 	if (!expected)
 		return result != CUDA_ERROR_NO_DEVICE;
@@ -71,21 +71,32 @@ static void devices_are_picked_as_the_driver_picks(void **unused)
 		{ "1,,2", NULL, { A100 } },
 		{ ",1", NULL, { 0 } },
 		{ "1,", NULL, { A100 } },
-		{ "0,0", NULL, { TWICE } },
-		{ "0,1,GPU-5a", NULL, { TWICE } },
+		{ "0,0", NULL, { BAD } },
+		{ "GPU-5a,GPU-a1,GPU-5a1b", NULL, { BAD } },
+		{ "0,1,GPU-5a", NULL, { H200, A100 } },
+		{ "0", "nonsense", { BAD } },
+		{ NULL, "pci_bus_id", { BAD } },
 		{ "0,x,0", NULL, { H200 } },
 		{ "NoDevFiles", NULL, { 0 } },
 		{ "GPU-5a1b7c20-3333-4aaa-8333-000000000030", NULL, { H200 } },
 		{ "GPU-04000001", NULL, { T1000 } },
 		{ "GPU-0", NULL, { 0 } }, /* two begin so */
 		{ "GPU-04,GPU-a1", "PCI_BUS_ID", { T1000, A100 } },
-		{ "GPU-04,0", "PCI_BUS_ID", { T1000, A100 } },
-		{ "MIG-04000001", NULL, { 0 } },
+		{ "GPU-04,0", "PCI_BUS_ID", { T1000 } },
+		{ "MIG-5a1b7c20-3333-4aaa-8333-000000000030", NULL, { H200 } },
+		{ "MIG-GPU-5a1b7c20-3333-4aaa-8333-000000000030", NULL, { 0 } },
+		{ "GPU-5a1b7c20-3333-4aaa-8333-000000000030x,GPU-a1", NULL, { H200, A100 } },
+		{ " GPU-5a1b7c20", NULL, { 0 } },
+		{ "GPU-5a1b7c20x", NULL, { 0 } },
+		{ "4294967297", NULL, { A100 } },
+		{ "+1,1x,0x2", NULL, { BAD } },
+		{ "1.5,0x2,+2", NULL, { A100, H200, A4000 } },
 		{ "99999999999999999999", NULL, { 0 } },
 		{ " 1", NULL, { A100 } },
 		{ "1 , 0\t", NULL, { A100, H200 } },
-		{ "1 0", NULL, { 0 } },
-		{ "gpu-A1", NULL, { A100 } },
+		{ "1 0", NULL, { A100 } },
+		{ "GPU-A1", NULL, { A100 } },
+		{ "gpu-a1", NULL, { 0 } },
 	};
 
 	(void)unused;
