@@ -17,6 +17,7 @@
 
 #include "base/fmt.h"
 #include "base/str.h"
+#include "base/visible.h"
 #include "sim/cuda/start.h"
 
 #define LIST_SIZE 4096
@@ -90,13 +91,12 @@ static int find_uuid(const char *entry, const unsigned *order, unsigned count)
 
 static int find_entry(const char *entry, bool by_uuid, const unsigned *order, unsigned count)
 {
-	char *end;
 	int index;
 
 	if (by_uuid)
 		return find_uuid(entry, order, count);
-	index = (int)strtol(entry, &end, 10); /* so the driver reads 4294967297 as 1 */
-	return end != entry && index >= 0 && (unsigned)index < count ? (int)order[index] : -1;
+	index = visible_index(entry, strlen(entry));
+	return index >= 0 && (unsigned)index < count ? (int)order[index] : -1;
 }
 
 static void add_device(unsigned index)

@@ -45,8 +45,7 @@ static int find_name(const char *entry, size_t len, const struct visible_device 
 	return found;
 }
 
-/* what C's atoi() makes of the @len bytes of @entry, whatever the locale; no digit: -1 */
-static int read_index(const char *entry, size_t len)
+int visible_index(const char *entry, size_t len)
 {
 	size_t at = 0;
 	bool is_negative;
@@ -77,7 +76,7 @@ static int find_entry(const char *entry, size_t len, bool by_name,
 
 	if (by_name)
 		return is_name(entry) ? find_name(entry, len, devices, n) : -1;
-	index = read_index(entry, len);
+	index = visible_index(entry, len);
 	return index >= 0 && (unsigned)index < n ? index : -1;
 }
 

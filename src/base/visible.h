@@ -28,6 +28,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct visible_device {
@@ -45,5 +46,11 @@ struct visible_device {
  */
 unsigned visible_pick(const char *list, const struct visible_device *devices, unsigned n,
 		      unsigned *ret);
+
+/**
+ * visible_index - the number that the @len bytes of @entry are read as
+ * Negative: it names nothing, as where there is no digit.
+ */
+int visible_index(const char *entry, size_t len);
 
 #endif
