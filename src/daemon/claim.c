@@ -22,10 +22,13 @@
 #include "base/paths.h"
 #include "base/str.h"
 #include "gpu/proc.h"
+#include "policy/ledger.h"
 
 #define CLAIM_BACKLOG  4096 /* who asks for our name is not accepted, only looked at */
 #define CLAIM_FDS_MAX  4096 /* descriptors of one process that are looked at */
 #define CLAIM_LINE_MAX 512
+
+_Static_assert(CLAIMS_MAX >= LEDGER_MAX_GPUS, "all that the ledger can have");
 
 /* who holds something, as far as it is known */
 struct holder {
@@ -41,19 +44,13 @@ void claims_init(struct claims *c, const char *folder, const char *proc_root, ui
 
 void claims_fini(struct claims *c)
 {
-	for (unsigned i = 0; i < c->n; i++)
-		close(c->fds[i]);
-	c->n = 0;
-}
-
-static int keep(struct claims *c, int fd)
-{
-	if (c->n == ARRAY_SIZE(c->fds)) {
-		close(fd);
-		return -ENOSPC;
+	for (unsigned i = 0; i < c->n; i++) {
+		if (c->all[i].lock >= 0)
+			close(c->all[i].lock);
+		if (c->all[i].name >= 0)
+			close(c->all[i].name);
 	}
-	c->fds[c->n++] = fd;
-	return 0;
+	c->n = 0;
 }
 
 static const char *holder_text(const struct holder *h, char *buf, size_t size)
@@ -118,6 +115,7 @@ static int write_holder(const struct claims *c, const char *gpu)
 	return r < 0 ? r : fd_write_all(fd, text, strlen(text));
 }
 
+/* the descriptor, or -errno */
 static int take_lock(struct claims *c, const char *gpu, struct err *err)
 {
 	struct holder holder = { 0 };
@@ -143,10 +141,8 @@ static int take_lock(struct claims *c, const char *gpu, struct err *err)
 			       holder_text(&holder, who, sizeof(who)), gpu);
 	}
 	r = write_holder(c, gpu);
-	if (r == 0)
-		r = keep(c, TAKE_FD(fd));
 	return r < 0 ? err_set(err, r, "cannot say in '%s' who we are: %s", c->folder, strerror(-r))
-		     : 0;
+		     : TAKE_FD(fd);
 }
 
 /* ---- the name ---- */
@@ -256,12 +252,12 @@ static int name_is_taken(struct claims *c, const char *gpu, const struct sockadd
 		       who, gpu);
 }
 
-static int take_name(struct claims *c, const char *gpu, bool has_lock, struct err *err)
+/* 0; *ret is the descriptor, or stays -1 where a squatter has it */
+static int take_name(struct claims *c, const char *gpu, bool has_lock, int *ret, struct err *err)
 {
 	AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un name;
 	socklen_t len = make_name(gpu, &name);
-	int r;
 
 	if (fd < 0)
 		return err_set(err, -errno, "cannot make a socket: %s", strerror(errno));
@@ -272,31 +268,43 @@ static int take_name(struct claims *c, const char *gpu, bool has_lock, struct er
 	}
 	if (listen(fd, CLAIM_BACKLOG) < 0)
 		return err_set(err, -errno, "cannot claim %s: %s", gpu, strerror(errno));
-	r = keep(c, TAKE_FD(fd));
-	return r < 0 ? err_set(err, r, "cannot claim %s: there are too many GPUs", gpu) : 0;
+	*ret = TAKE_FD(fd);
+	return 0;
 }
 
 int claims_gpu(struct claims *c, const uint8_t uuid[16], struct err *err)
 {
+	struct claimed claimed = { .lock = -1, .name = -1 };
 	struct fmt_buf gpu;
 	struct holder holder;
 	char who[64];
-	bool has_lock = false;
 	int r;
 
 	(void)fmt_uuid(&gpu, "GPU-", uuid);
+	for (unsigned i = 0; i < c->n; i++)
+		if (memcmp(c->all[i].uuid, uuid, sizeof(c->all[i].uuid)) == 0)
+			return 0;
+	if (c->n == CLAIMS_MAX)
+		return err_set(err, -ENOSPC, "cannot claim %s: there are too many GPUs", gpu.s);
 	if (c->uid == 0) {
-		r = take_lock(c, gpu.s, err);
-		if (r == -EBUSY)
-			return r;
+		claimed.lock = take_lock(c, gpu.s, err);
+		if (claimed.lock == -EBUSY)
+			return -EBUSY;
 		/* a root without rights over /run, as in a container: the name must do */
-		has_lock = r == 0;
-		if (!has_lock)
+		if (claimed.lock < 0)
 			(void)str_print(c->note, sizeof(c->note), "%s", err ? err->text : "");
 	} else if (read_holder(c, gpu.s, &holder)) {
 		return err_set(err, -EBUSY,
 			       "the system's allotd, %s, already shares out %s: use its socket",
 			       holder_text(&holder, who, sizeof(who)), gpu.s);
 	}
-	return take_name(c, gpu.s, has_lock, err);
+	r = take_name(c, gpu.s, claimed.lock >= 0, &claimed.name, err);
+	if (r < 0) {
+		if (claimed.lock >= 0)
+			close(claimed.lock);
+		return r;
+	}
+	memcpy(claimed.uuid, uuid, sizeof(claimed.uuid));
+	c->all[c->n++] = claimed;
+	return 0;
 }

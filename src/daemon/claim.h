@@ -36,12 +36,16 @@
 struct err;
 
 #define CLAIM_FOLDER "/run/allot/gpus"
+#define CLAIMS_MAX   64 /* GPUs and MIG instances */
 
 struct claims {
 	const char *folder; /* of root's locks: CLAIM_FOLDER, or a test's */
 	const char *proc_root;
 	uid_t uid; /* whose allotd this is */
-	int fds[2 * WIRE_MAX_GPUS];
+	struct claimed {
+		uint8_t uuid[16];
+		int lock, name; /* -1: does without */
+	} all[CLAIMS_MAX];
 	unsigned n;
 	char note[WIRE_TEXT_MAX]; /* "" or who sits on a name beside us, for people */
 };
@@ -50,8 +54,8 @@ void claims_init(struct claims *c, const char *folder, const char *proc_root, ui
 
 /**
  * claims_gpu - be the only allotd of this machine that decides over @uuid
- * Returns 0 (c->note may have been filled); -EBUSY with the holder's name in @err; another -errno
- * when it cannot be told.
+ * Returns 0, also when it was claimed before (c->note may have been filled); -EBUSY with the
+ * holder's name in @err; another -errno when it cannot be told.
  */
 int claims_gpu(struct claims *c, const uint8_t uuid[16], struct err *err);
 

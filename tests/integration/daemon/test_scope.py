@@ -20,13 +20,14 @@ FAKE = os.environ["FAKE_SYSTEMD"]
                      "needs root, cgroups of version 2 that may be written, and no other systemd")
 class Scope(Base):
     mode = []  # the machine's service: the system's manager
+    bus_name = "DBUS_SYSTEM_BUS_ADDRESS"
 
     def setUp(self):
         super().setUp()
         self.top = cgroups.here() / f"allottest{os.getpid()}.slice"
         self.login = self.top / "user.slice" / "user-0.slice" / "session-1.scope"
         self.login.mkdir(parents=True)
-        self.fake = None
+        self.fake, self.part = None, self.top
         self.bus = os.path.join(self.dir, "bus")
 
     def tearDown(self):
@@ -52,15 +53,15 @@ class Scope(Base):
         self.fake.stdout.close()
 
     def systemd(self, mode=""):
-        self.fake = subprocess.Popen([FAKE, self.bus, str(self.top), mode], stdout=subprocess.PIPE, text=True)
+        self.fake = subprocess.Popen([FAKE, self.bus, str(self.part), mode], stdout=subprocess.PIPE, text=True)
         self.assertEqual(self.fake.stdout.readline(), "ready\n")
 
     def start(self, *more, before=None):
-        os.environ["DBUS_SYSTEM_BUS_ADDRESS"] = f"unix:path={self.bus}"
+        os.environ[self.bus_name] = f"unix:path={self.bus}"
         try:
             super().start(*more, before=before)
         finally:
-            del os.environ["DBUS_SYSTEM_BUS_ADDRESS"]
+            del os.environ[self.bus_name]
 
     def keeper_in(self, folder, request=GIB, limit=2 * GIB):
         keeper = self.actor()
@@ -198,6 +199,39 @@ class Scope(Base):
         self.assert_nothing_held()
         self.assertEqual(self.actor().run(MIB)[0], "ADMITTED")
         child.kill()
+
+
+class UserScope(Scope):
+    """a user's own allotd asks the user's own manager"""
+    mode = ["--user"]
+    bus_name = "DBUS_SESSION_BUS_ADDRESS"
+
+    def setUp(self):
+        super().setUp()
+        self.part = self.top / "user.slice" / "user-0.slice" / "user@0.service"
+        self.login = self.part / "app.slice" / "term.scope"
+        self.login.mkdir(parents=True)
+
+    def test_in_the_users_own_part(self):
+        self.systemd()
+        self.start()
+        self.assertIn("user's systemd", self.ask("DAEMON").body["cgroups"])
+        keeper, child = self.keeper_in(self.login)
+        self.assertEqual(self.members(keeper.job_id, keeper, child), self.scope(keeper))
+        self.assertIn("Slice=app.slice", self.fake.stdout.readline())
+
+    def test_out_of_a_login(self):
+        """which is not the user's manager's: in its default slice"""
+        self.systemd()
+        self.start()
+        keeper, child = self.keeper_in(self.login.parents[2] / "session-1.scope")
+        self.assertEqual(self.members(keeper.job_id, keeper, child).parent, self.part)
+        self.assertNotIn("Slice=", self.fake.stdout.readline())
+
+
+# what holds for one holds for the other
+for _name in [n for n in vars(Scope) if n.startswith("test_")]:
+    setattr(UserScope, _name, None)
 
 
 if __name__ == "__main__":
