@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "daemon/commands.h"
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
 #include "daemon/jobs.h"
@@ -222,7 +223,8 @@ static void fill_spec(struct daemon *d, const struct wire_adopt *m, const struct
 				   .is_adopted = true };
 	for (unsigned i = 0; i < t->n_gpus; i++)
 		spec->gpus[i] = gpus_at(d->gpus, t->gpus[i])->last.uuid;
-	(void)proc_command(d->proc_root, t->root, spec->command, sizeof(spec->command));
+	(void)commands_read(d->commands, d->proc_root, t->root, spec->command,
+			    sizeof(spec->command));
 	(void)str_copy(spec->name, sizeof(spec->name), m->name);
 	str_printable(spec->name);
 	if (spec->name[0])

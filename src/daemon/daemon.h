@@ -40,6 +40,7 @@
 struct peers;
 struct deaths;
 struct late;
+struct commands;
 struct pages;
 struct store;
 struct sampler;
@@ -62,6 +63,7 @@ struct daemon {
 	struct unmanaged *unmanaged;
 	struct pump *pump;
 	struct late *late;
+	struct commands *commands;
 	struct deaths *deaths;
 	struct pages *pages;
 	struct scopes *scopes;

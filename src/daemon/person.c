@@ -13,6 +13,7 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "daemon/change.h"
+#include "daemon/commands.h"
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
 #include "daemon/jobs.h"
@@ -63,11 +64,19 @@ static void fill_gpu(const struct daemon *d, unsigned number, struct wire_ps_ite
 		(void)str_print(m->reason, sizeof(m->reason), "GPU %s is lost", gpu->label);
 }
 
+/* from a process that does not let us read now, another time */
+static void read_command(const struct daemon *d, struct process *p)
+{
+	if (commands_read(d->commands, d->proc_root, p->entry.pid, p->command,
+			  sizeof(p->command)) == -EAGAIN)
+		p->command[0] = '\0';
+}
+
 static const char *command_of(const struct daemon *d, struct process *p)
 {
 	/* kept from the first look: a dying process has none any more */
 	if (!p->is_dead && !p->command[0])
-		(void)proc_command(d->proc_root, p->entry.pid, p->command, sizeof(p->command));
+		read_command(d, p);
 	return p->command[0] ? p->command : p->job->spec.command;
 }
 
@@ -179,7 +188,8 @@ static uint64_t list_strangers(struct daemon *d, struct peer *peer, uint32_t id,
 			/* gone, or not to be seen: unknown */
 			(void)proc_uid(d->proc_root, s->pid, &uid);
 			m.uid = uid;
-			(void)proc_command(d->proc_root, s->pid, m.command, sizeof(m.command));
+			(void)commands_read(d->commands, d->proc_root, s->pid, m.command,
+					    sizeof(m.command));
 		}
 		peer_send(peer, WIRE_PS_ITEM, id, &m);
 	}

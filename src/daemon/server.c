@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "config/config.h"
 #include "daemon/adopt.h"
+#include "daemon/commands.h"
 #include "daemon/credit.h"
 #include "daemon/daemon.h"
 #include "daemon/deaths.h"
@@ -300,6 +301,8 @@ int server_begin_parts(struct daemon *d)
 	if (r >= 0)
 		r = late_new(d, &d->late);
 	if (r >= 0)
+		r = commands_new(&d->commands);
+	if (r >= 0)
 		r = deaths_new(d->event, life_dead, &d->deaths);
 	if (r >= 0)
 		r = pages_new(d->event, &d->pages);
@@ -315,6 +318,7 @@ void server_end_parts(struct daemon *d)
 {
 	/* whoever is connected finds its next allotd by itself: nothing is ended here */
 	d->late = late_free(d->late);
+	d->commands = commands_free(d->commands);
 	d->pump = pump_free(d->pump);
 	d->restart = restart_free(d->restart);
 	d->sampler = sampler_free(d->sampler);

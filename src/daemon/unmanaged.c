@@ -16,6 +16,7 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "config/config.h"
+#include "daemon/commands.h"
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
 #include "daemon/sampler_wire.h"
@@ -203,7 +204,7 @@ static void learn(struct unmanaged *u, struct entry *e)
 	struct proc_info info;
 
 	e->is_learned = true;
-	(void)proc_command(d->proc_root, e->pid, e->command, sizeof(e->command));
+	(void)commands_read(d->commands, d->proc_root, e->pid, e->command, sizeof(e->command));
 	f->uid = (uid_t)-1;
 	if (u->n_pidfds == UNMANAGED_PIDFDS)
 		return;

@@ -178,9 +178,23 @@ bool proc_is_same(const char *root, pid_t pid, uint64_t start_ticks)
 	       info.state != 'Z' && info.state != 'X';
 }
 
+int proc_name(const char *root, pid_t pid, char *buf, size_t size)
+{
+	char name[64];
+	ssize_t n = proc_file(root, pid, "comm", name, sizeof(name));
+
+	buf[0] = '\0';
+	if (n < 0)
+		return (int)n;
+	name[strcspn(name, "\n")] = '\0';
+	(void)str_print(buf, size, "[%s]", name); /* cut when it is long */
+	str_printable(buf);
+	return 0;
+}
+
 int proc_command(const char *root, pid_t pid, char *buf, size_t size)
 {
-	char path[PROC_PATH_MAX], name[64];
+	char path[PROC_PATH_MAX];
 	ssize_t n;
 
 	buf[0] = '\0';
@@ -197,18 +211,12 @@ int proc_command(const char *root, pid_t pid, char *buf, size_t size)
 		return -errno;
 	while (n > 0 && buf[n - 1] == '\0')
 		n--;
-	if (n == 0) {
-		n = proc_file(root, pid, "comm", name, sizeof(name));
-		if (n < 0)
-			return (int)n;
-		name[strcspn(name, "\n")] = '\0';
-		(void)str_print(buf, size, "[%s]", name); /* cut when it is long */
-	} else {
-		for (ssize_t i = 0; i < n; i++)
-			if (buf[i] == '\0')
-				buf[i] = ' ';
-		buf[n] = '\0';
-	}
+	if (n == 0)
+		return proc_name(root, pid, buf, size);
+	for (ssize_t i = 0; i < n; i++)
+		if (buf[i] == '\0')
+			buf[i] = ' ';
+	buf[n] = '\0';
 	str_printable(buf);
 	return 0;
 }

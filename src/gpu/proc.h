@@ -50,9 +50,13 @@ bool proc_is_same(const char *root, pid_t pid, uint64_t start_ticks);
  * proc_command - the command line with spaces between the words, fit for a terminal
  *
  * A process without one (a kernel thread, a zombie) gives its short name in brackets.  What does
- * not fit is cut.  Returns 0 or -errno; @buf always holds a string.
+ * not fit is cut.  Returns 0 or -errno; @buf always holds a string.  May wait for the process for
+ * as long as that pleases: allotd's loop calls commands_read instead.
  */
 int proc_command(const char *root, pid_t pid, char *buf, size_t size);
+
+/** proc_name - only the short name, in brackets: unlike the command line it is the kernel's own */
+int proc_name(const char *root, pid_t pid, char *buf, size_t size);
 
 /** proc_match - does the caller look for this one? */
 typedef bool proc_match(pid_t pid, void *context);
