@@ -34,6 +34,7 @@
 
 #define EXIT_REFUSED          125  /* of allot run, for a job that never ran */
 #define JOBS_MEMBERS_MAX      1024 /* processes of one job that are remembered without its keeper */
+#define KEEPER_SLACK_NS       (2 * NS_PER_S) /* that it has beyond a cancel's grace */
 #define KEEPER_DEATH_PRIORITY (SD_EVENT_PRIORITY_NORMAL + 10)
 
 _Static_assert((int)LEDGER_CLASS_LATENCY == WIRE_CLASS_LATENCY &&
@@ -631,6 +632,14 @@ static int on_grace_over(sd_event_source *source, uint64_t now_us, void *userdat
 	return 0;
 }
 
+static int kill_after(struct job *job, uint64_t grace_ns)
+{
+	if (job->kill)
+		return 0;
+	return sd_event_add_time_relative(job->daemon->event, &job->kill, CLOCK_MONOTONIC,
+					  grace_ns / NS_PER_US, 0, on_grace_over, job);
+}
+
 /* what the keeper would do, were it alive, for those in the cgroup, or that we know */
 static unsigned cancel_without_keeper(struct job *job, int signal)
 {
@@ -640,10 +649,7 @@ static unsigned cancel_without_keeper(struct job *job, int signal)
 	n = signal_processes(job, signal);
 	(void)scope_signal(job, SIGCONT);
 	n += scope_signal(job, signal) && !n; /* some of those were told twice: no harm */
-	if (n && !job->kill &&
-	    sd_event_add_time_relative(job->daemon->event, &job->kill, CLOCK_MONOTONIC,
-				       job->daemon->config->jobs_kill_grace / NS_PER_US, 0,
-				       on_grace_over, job) < 0)
+	if (n && kill_after(job, job->daemon->config->jobs_kill_grace) < 0)
 		(void)signal_processes(job, SIGKILL); /* no memory for a grace */
 	return n;
 }
@@ -665,6 +671,9 @@ unsigned jobs_cancel(struct daemon *d, struct job *job, int signal, const char *
 		give_up(job, EXIT_REFUSED);
 		return 1;
 	}
+	/* one that does not do it (stopped again, hanging) goes with the rest */
+	if (!job->is_keeper_dead && !job->spec.is_adopted)
+		(void)kill_after(job, size_sat_add(m.grace_ns, KEEPER_SLACK_NS));
 	if (job->keeper) {
 		peer_send(job->keeper, WIRE_SIGNAL, 0, &m);
 		return 1;

@@ -86,7 +86,7 @@ struct job {
 	bool is_resumed;          /* its keeper is there again */
 	bool has_new_members;     /* not yet in the store */
 	uint32_t cancel_signal;   /* to be told to a keeper that is away */
-	sd_event_source *kill;    /* a cancel without a keeper: its grace runs; or NULL */
+	sd_event_source *kill;    /* of a cancel: its grace runs; or NULL */
 	struct wire_waiting told; /* what the waiting person was told last */
 	struct run *run;          /* runs.h; NULL: no memory, or not looked for yet */
 	uint64_t since_ns;        /* it waits, or waited, for its place since then; 0: not known */

@@ -27,7 +27,9 @@
  * Its end: a job lives as long as its keeper; after a keeper that was killed, as long as one of its
  * processes uses the GPU.  They go on, charged and held to the limit; nothing that computes is lost
  * with a small process.  What is left in the cgroup when the job is over gets SIGTERM and, two
- * seconds later, SIGKILL.  Without a cgroup, what is left and uses no GPU is nobody's.
+ * seconds later, SIGKILL; also what runs there as another user (sudo), which the keeper cannot
+ * reach.  A cancel that the keeper does not carry out ends the same way.  Without a cgroup, what is
+ * left and uses no GPU is nobody's.
  *
  * What it means for people:
  *   limits, accounts   a scope is made in the slice of before, a folder below the cgroup of before:

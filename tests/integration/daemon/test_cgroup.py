@@ -211,6 +211,45 @@ class KeeperKilled(Base):
 
 
 @unittest.skipUnless(cgroups.is_writable(), NEEDS)
+class Cancel(Base):
+    def test_a_keeper_that_does_nothing_goes_with_the_rest(self):
+        config = os.path.join(self.dir, "allot.yaml")
+        with open(config, "w", encoding="utf-8") as f:
+            f.write("jobs:\n  kill_grace: 300ms\n")
+        os.chmod(config, 0o600)
+        self.start("--config", config)
+        keeper, child = self.program(GIB)
+        helper = self.orphan(child)
+        self.members(keeper.job_id, keeper, child, helper)
+        before = time.monotonic()
+        self.assertEqual(self.ask("CANCEL", job_id=keeper.job_id).type, "OK")
+        keeper.kill(signal.SIGSTOP)
+        self.until(lambda: all(gone(a.os_pid) for a in (keeper, child, helper)), 6)
+        self.assertGreater(time.monotonic() - before, 2)
+        self.assert_nothing_held()
+        self.folder(keeper.job_id, there=False)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root: another user's process in the job")
+    def test_a_process_of_another_user(self):
+        """sudo in a job: out of its keeper's reach, not out of the cgroup's"""
+        self.mode = []
+        os.chmod(self.dir, 0o755)
+        self.start()
+        keeper = self.actor()
+        keeper.be_subreaper()
+        child = self.child_of(keeper)
+        keeper.become_user(12001)
+        answer, body = keeper.run(GIB)
+        self.assertEqual(answer, "ADMITTED", body)
+        keeper.job_id = body["job_id"]
+        self.members(keeper.job_id, keeper, child)
+        keeper.send("ENDED", status=0)
+        keeper.kill()
+        self.until(lambda: gone(child.os_pid))
+        self.folder(keeper.job_id, there=False)
+
+
+@unittest.skipUnless(cgroups.is_writable(), NEEDS)
 class Restart(Base):
     def test_remembered(self):
         """keeper and allotd die: also one that had done nothing by then is the job's"""
