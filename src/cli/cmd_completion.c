@@ -4,9 +4,9 @@
 
 #include "base/cleanup.h"
 #include "cli/cmd.h"
-#include "completion_bash.h"
-#include "completion_fish.h"
-#include "completion_zsh.h"
+#include "cli/completion_bash.h"
+#include "cli/completion_fish.h"
+#include "cli/completion_zsh.h"
 #include "wire/wire.h"
 
 static const struct opt opts[] = {

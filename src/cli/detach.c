@@ -135,16 +135,16 @@ static void file_name(const char *name, char *buf, size_t size)
 
 static int make_log(struct detach *d, const char *name)
 {
-	char folder[PATHS_MAX], file[128], *of = folder;
-	int r = paths_user_state(folder, sizeof(folder) - 8);
+	char state[PATHS_MAX], folder[PATHS_MAX] = "", file[128];
+	int r = paths_user_state(state, sizeof(state));
 
-	if (r == 0) {
-		(void)strcat(folder, "/logs"); /* has its room */
+	if (r == 0 && !str_print(folder, sizeof(folder), "%s/logs", state))
+		r = -ENAMETOOLONG;
+	if (r == 0)
 		r = fd_mkdir_parents(folder, 0700);
-	}
 	if (r < 0) {
 		complain("run", "no folder for the job's log ('%s'): %s; set XDG_STATE_HOME",
-			 r == -ENAMETOOLONG ? "?" : of, strerror(-r));
+			 folder, strerror(-r));
 		return -1;
 	}
 	tidy_up(folder);
