@@ -120,6 +120,14 @@ static void seek_tail(int fd, uint64_t *lines)
 	(void)lseek(fd, 0, SEEK_SET);
 }
 
+static bool ends_a_line(int fd)
+{
+	off_t end = lseek(fd, 0, SEEK_END);
+	char last;
+
+	return end > 0 && pread(fd, &last, 1, end - 1) == 1 && last == '\n';
+}
+
 /* what is there: the older file, then the newest */
 static void print_present(struct logs *l)
 {
@@ -132,6 +140,8 @@ static void print_present(struct logs *l)
 	if (lines && str_print(older, sizeof(older), "%s.1", l->watch.job.log))
 		old = open_log(l, older); /* mostly there is none */
 	if (old >= 0 && !is_same(old, l->fd)) {
+		if (lines != UINT64_MAX && lines < l->lines && !ends_a_line(old))
+			lines++; /* the newest file goes on with that line */
 		if (lines != UINT64_MAX)
 			seek_tail(old, &lines);
 		print_rest(l, old);

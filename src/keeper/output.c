@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/paths.h"
+#include "base/size.h"
 #include "base/str.h"
 
 #define CHUNK       (64u << 10)
@@ -109,14 +110,28 @@ static void tell_lost(struct output *o)
 		o->lost = 0;
 }
 
-static void put(struct output *o, const char *buf, size_t len)
+static void put_part(struct output *o, const char *buf, size_t len)
 {
-	if (o->size + len > o->half)
-		rotate(o);
 	if (o->lost)
 		tell_lost(o);
-	if (o->lost || !write_some(o, buf, len))
+	if (len && (o->lost || !write_some(o, buf, len)))
 		o->lost += len;
+}
+
+static void put(struct output *o, const char *buf, size_t len)
+{
+	while (o->size + len > o->half) {
+		/* whole lines into the full one, as far as they fit; an endless one is cut */
+		size_t room = (size_t)size_sat_sub(o->half, o->size);
+		const char *last = memrchr(buf, '\n', room);
+		size_t first = last ? (size_t)(last + 1 - buf) : o->size ? 0 : room;
+
+		put_part(o, buf, first);
+		rotate(o);
+		buf += first;
+		len -= first;
+	}
+	put_part(o, buf, len);
 }
 
 static void end(struct output *o)

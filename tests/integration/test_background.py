@@ -89,6 +89,16 @@ class Log(Background):
         self.assertEqual(numbers, list(range(numbers[0], 200001)))
         self.assertEqual(self.cli('logs', '-n', '18000', job).stdout.splitlines(), [str(n) for n in range(182001, 200001)])
 
+    def test_one_endless_line(self):
+        job = self.detach('--log-max', '64K', '--', 'sh', '-c', 'head -c 1000000 /dev/zero | tr "\\0" x; printf end')
+        self.assertEqual(self.cli('wait', job).returncode, 0)
+        path = pathlib.Path(self.show(job)['log'])
+        sizes = [p.stat().st_size for p in (path, path.parent / (path.name + '.1'))]
+        self.assertLessEqual(sum(sizes), 64 << 10)
+        said = self.cli('logs', job).stdout
+        self.assertTrue(said.endswith('xxend'))
+        self.assertGreaterEqual(len(said), 32 << 10)
+
     def test_follow_over_the_change_of_files(self):
         job = self.detach('--log-max', '64K', '--', 'sh', '-c', 'i=0; while [ $i -lt 40 ]; do seq 1 500; i=$((i+1)); sleep 0.05; done')
         said = self.cli('logs', '-f', job, timeout=40).stdout
