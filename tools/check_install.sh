@@ -19,6 +19,7 @@ prefix=${allot%/bin/allot}
 version=$("$allot" version 2>/dev/null | sed -n '1s/^allot \([0-9.]*\).*/\1/p')
 
 for f in bin/allot bin/allotd libexec/allot/allot-keeper libexec/allot/allot-sampler \
+	libexec/allot/allot-probe \
 	"lib/allot/liballot-cuda.so.$version" "lib/allot/liballot-nvml.so.$version" \
 	lib/allot/sim/libcuda.so.1 lib/allot/sim/libnvidia-ml.so.1 \
 	lib/allot/sim/profiles/{h200,rtx6000ada,small4g,four}.conf; do

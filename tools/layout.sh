@@ -11,6 +11,7 @@ place() { # FROM TO
 place src/cli/allot bin/allot
 place src/daemon/allotd bin/allotd
 place src/daemon/allot-sampler bin/allot-sampler
+place src/daemon/allot-probe bin/allot-probe
 place src/keeper/allot-keeper bin/allot-keeper
 place src/shim/liballot-cuda.so lib/liballot-cuda.so
 place src/shim/liballot-nvml.so lib/liballot-nvml.so

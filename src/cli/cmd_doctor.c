@@ -273,7 +273,7 @@ static void check_unmanaged(struct doctor *d)
 /* the programs that allot consists of; the libraries have their own check */
 static void check_programs(struct doctor *d)
 {
-	static const enum part all[] = { PART_KEEPER, PART_DAEMON, PART_SAMPLER };
+	static const enum part all[] = { PART_KEEPER, PART_DAEMON, PART_SAMPLER, PART_PROBE };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(all); i++) {
 		char path[PATHS_MAX];

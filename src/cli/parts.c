@@ -22,6 +22,9 @@ static const struct {
 	[PART_SAMPLER] = { "allot-sampler",
 			   { "allot-sampler", "../libexec/allot/allot-sampler",
 			     "../daemon/allot-sampler" } },
+	[PART_PROBE] = { "allot-probe",
+			 { "allot-probe", "../libexec/allot/allot-probe",
+			   "../daemon/allot-probe" } },
 };
 
 const char *part_name(enum part part)

@@ -15,6 +15,7 @@ enum part {
 	PART_KEEPER,
 	PART_DAEMON,
 	PART_SAMPLER,
+	PART_PROBE,
 	PART_COUNT,
 };
 

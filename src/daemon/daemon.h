@@ -21,6 +21,7 @@
  *   settings   the configuration (src/config): which file, what holds, reload
  *   runs       jobs until a while after their end: exit status, log, who waits for it
  *   show       everything of one job, and what it waits for
+ *   probe      what a context costs, before somebody needs one
  *   store      what a restart must know (SQLite)
  *   restart    from store, keepers and shims back to the same figures
  *
@@ -46,6 +47,7 @@ struct store;
 struct sampler;
 struct gpus;
 struct unmanaged;
+struct probes;
 struct pump;
 struct restart;
 struct scopes;
@@ -61,6 +63,7 @@ struct daemon {
 	struct sampler *sampler;
 	struct gpus *gpus;
 	struct unmanaged *unmanaged;
+	struct probes *probes;
 	struct pump *pump;
 	struct late *late;
 	struct commands *commands;

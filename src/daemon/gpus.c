@@ -17,6 +17,7 @@
 #include "config/config.h"
 #include "daemon/daemon.h"
 #include "daemon/mig.h"
+#include "daemon/probe.h"
 #include "daemon/programs.h"
 #include "daemon/sampler.h"
 #include "daemon/store.h"
@@ -299,6 +300,11 @@ void gpus_want_all(struct gpus *g)
 	g->begun_ns = 0;
 }
 
+void gpus_want(struct gpus *g, unsigned number)
+{
+	g->gpu[number].wants_sample = true;
+}
+
 void gpus_begin(struct gpus *g, uint64_t bits, uint64_t now_ns)
 {
 	g->asked = bits;
@@ -505,6 +511,10 @@ static unsigned sort_processes(struct gpus *g, unsigned number, const struct sam
 	for (unsigned i = 0; i < n_procs; i++) {
 		struct process *p = process_by_pid(&d->registry, procs[i].pid);
 
+		if (!p && probe_saw(d->probes, number, &procs[i], gpu->begun_ns)) {
+			sample->own_bytes += procs[i].is_known ? procs[i].bytes : 0;
+			continue;
+		}
 		if (!p && !unmanaged_is_known(d->unmanaged, procs[i].pid))
 			p = programs_of_pid(d, procs[i].pid, number);
 
@@ -687,6 +697,8 @@ void gpus_on_gpu(void *context, const struct sampler_gpu *said, const struct sam
 		mig_share_out(g->daemon, (unsigned)number, &sample, g->readings, n_unknown,
 			      &g->gpu[number].idle_bytes);
 	ledger_sample(g->daemon->ledger, (unsigned)number, &sample, now);
+	probe_sampled(g->daemon->probes, (unsigned)number, g->gpu[number].begun_ns,
+		      sample.processes_known);
 }
 
 static void store_context_costs(struct gpus *g)

@@ -128,6 +128,9 @@ void gpus_note_activity(struct gpus *g);
 /** gpus_want_all - the next question is due now, and names every GPU */
 void gpus_want_all(struct gpus *g);
 
+/** gpus_want - the next question about this GPU is due now */
+void gpus_want(struct gpus *g, unsigned number);
+
 /** gpus_begin - the question for these bits goes out now */
 void gpus_begin(struct gpus *g, uint64_t bits, uint64_t now_ns);
 

@@ -23,6 +23,7 @@
 #include "daemon/daemon.h"
 #include "daemon/gpus.h"
 #include "daemon/peers.h"
+#include "daemon/probe.h"
 #include "daemon/programs.h"
 #include "daemon/runs.h"
 #include "daemon/sampler.h"
@@ -429,8 +430,10 @@ void jobs_admitted(struct daemon *d, struct job *job)
 	struct fmt_buf request;
 
 	job->spec.n_gpus = ledger_job_slots(job->lease, numbers);
-	for (unsigned i = 0; i < job->spec.n_gpus; i++)
+	for (unsigned i = 0; i < job->spec.n_gpus; i++) {
 		job->spec.gpus[i] = gpus_at(d->gpus, numbers[i])->last.uuid;
+		probe_want(d->probes, numbers[i]);
+	}
 	job->is_admitted = true;
 	d->registry.n_waiting--;
 	job->is_resumed = true;

@@ -13,6 +13,7 @@
 #include "daemon/jobs.h"
 #include "daemon/life.h"
 #include "daemon/peers.h"
+#include "daemon/probe.h"
 #include "daemon/sight.h"
 #include "gpu/proc.h"
 #include "policy/ledger.h"
@@ -104,6 +105,15 @@ static void send_grant(struct daemon *d, struct peer *peer, uint32_t request_id,
 	}
 }
 
+/* what a context costs is usually known or being measured since the job was admitted */
+static void want_cost(struct daemon *d, const struct process *p, unsigned slot)
+{
+	unsigned numbers[LEDGER_MAX_SLOTS];
+
+	if (slot < ledger_job_slots(p->job->lease, numbers))
+		probe_want(d->probes, numbers[slot]);
+}
+
 static bool may_need(struct peer *peer, const struct wire_message *msg)
 {
 	const struct wire_need *m = msg->payload;
@@ -145,6 +155,8 @@ void programs_need(struct daemon *d, struct peer *peer, const struct wire_messag
 		peer_refuse(peer, msg->request_id, WIRE_CODE_FAILED, "allotd has no memory");
 		return;
 	}
+	if (m->kind == WIRE_NEED_CONTEXT)
+		want_cost(d, p, m->slot);
 	if (m->kind == WIRE_NEED_CONTEXT)
 		result = ledger_need_context(d->ledger, p->account, m->slot, flags, ask, now,
 					     &grant);

@@ -2,25 +2,22 @@
 #include "daemon/sampler.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/paths.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "daemon/helper.h"
 
 #define SAMPLER_LATE_NS        (1500 * NS_PER_MS) /* then people are told */
 #define SAMPLER_DEADLINE_NS    (2 * NS_PER_S)     /* and then the child is given up */
@@ -29,9 +26,9 @@
 #define SAMPLER_PAUSE_LAST_NS  (30 * NS_PER_S)
 #define SAMPLER_MAX_ZOMBIES    4
 #define SAMPLER_PACKET_MAX     2048
-#define SAMPLER_MAX_ENV        512
 #define MOST_BYTES             ((uint64_t)1 << 50) /* of a card */
 
+_Static_assert(SAMPLER_FD == HELPER_FD, "the same descriptor");
 _Static_assert(sizeof(struct sampler_procs) <= SAMPLER_PACKET_MAX, "fits");
 _Static_assert(sizeof(struct sampler_done) <= SAMPLER_PACKET_MAX, "fits");
 
@@ -173,50 +170,6 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* the environment without what would put our own shim between the sampler and NVML */
-static void clean_environment(char *envp[SAMPLER_MAX_ENV])
-{
-	unsigned n = 0;
-
-	for (char **e = environ; *e && n + 1 < SAMPLER_MAX_ENV; e++)
-		if (!str_starts_with(*e, "LD_PRELOAD=") && !str_starts_with(*e, "ALLOT_SOCKET="))
-			envp[n++] = *e;
-	envp[n] = NULL;
-}
-
-static int spawn_child(struct sampler *s, int sock, pid_t *ret)
-{
-	char *argv[] = { (char *)"allot-sampler", (char *)"--driver", (char *)s->driver_dir, NULL };
-	char *envp[SAMPLER_MAX_ENV];
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int r = posix_spawn_file_actions_init(&actions);
-
-	if (r)
-		return -r;
-	r = posix_spawnattr_init(&attr);
-	if (r) {
-		posix_spawn_file_actions_destroy(&actions);
-		return -r;
-	}
-	if (!s->driver_dir[0])
-		argv[1] = NULL;
-	clean_environment(envp);
-	sigemptyset(&none);
-	/* dup2 onto itself would keep close-on-exec; 3 is never the socket: see spawn_sampler */
-	r = posix_spawn_file_actions_adddup2(&actions, sock, SAMPLER_FD);
-	if (!r)
-		r = posix_spawnattr_setsigmask(&attr, &none);
-	if (!r)
-		r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-	if (!r)
-		r = posix_spawn(ret, s->program, &actions, &attr, argv, envp);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&actions);
-	return -r;
-}
-
 /* it reads what the driver writes: what it says is judged like anybody's word */
 static void begin_gpu(struct sampler *s, const struct sampler_gpu *m)
 {
@@ -334,31 +287,23 @@ static int on_answer(sd_event_source *source, int fd, uint32_t revents, void *us
 
 static int spawn_sampler(struct sampler *s)
 {
+	char *argv[] = { (char *)"allot-sampler", (char *)"--driver", (char *)s->driver_dir, NULL };
+	struct child *c = calloc(1, sizeof(*c));
 	AUTO_FD int ours = -1;
-	AUTO_FD int theirs = -1;
-	struct child *c;
-	int ends[2], r;
+	int r;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return -errno;
-	ours = ends[0];
-	theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, SAMPLER_FD + 1);
-	close(ends[1]);
-	if (theirs < 0)
-		return -errno;
-	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
 	c->sampler = s;
 	c->pidfd = -1;
-	r = spawn_child(s, theirs, &c->pid);
+	if (!s->driver_dir[0])
+		argv[1] = NULL;
+	r = helper_spawn(s->program, argv, &ours, &c->pid, &c->pidfd);
 	if (r < 0) {
 		child_free(c);
 		return r;
 	}
-	c->pidfd = fd_pidfd_open(c->pid);
-	r = c->pidfd < 0 ? c->pidfd
-			 : sd_event_add_io(s->event, &c->death, c->pidfd, EPOLLIN, on_death, c);
+	r = sd_event_add_io(s->event, &c->death, c->pidfd, EPOLLIN, on_death, c);
 	if (r >= 0)
 		r = sd_event_add_io(s->event, &s->io, ours, EPOLLIN, on_answer, s);
 	if (r < 0) {

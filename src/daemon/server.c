@@ -30,6 +30,7 @@
 #include "daemon/pages.h"
 #include "daemon/peers.h"
 #include "daemon/person.h"
+#include "daemon/probe.h"
 #include "daemon/programs.h"
 #include "daemon/pump.h"
 #include "daemon/restart.h"
@@ -295,6 +296,8 @@ int server_begin_parts(struct daemon *d)
 	if (r >= 0)
 		r = unmanaged_new(d, &d->unmanaged);
 	if (r >= 0)
+		r = probes_new(d, &d->probes);
+	if (r >= 0)
 		r = restart_new(d, &d->restart);
 	if (r >= 0)
 		r = pump_new(d, &d->pump);
@@ -330,6 +333,7 @@ void server_end_parts(struct daemon *d)
 	d->peers = peers_free(d->peers);
 	ledger_free(d->ledger);
 	d->ledger = NULL;
+	d->probes = probes_free(d->probes);
 	d->gpus = gpus_free(d->gpus);
 	d->unmanaged = unmanaged_free(d->unmanaged);
 }

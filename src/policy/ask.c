@@ -88,6 +88,11 @@ static struct block look(struct ticket *t, bool patient)
 	return room_for_ask(t->account->lease, t->bytes, 0);
 }
 
+static bool waits_for_probe(const struct ticket *t, uint64_t now_ns)
+{
+	return t->kind == TICKET_CONTEXT && context_waits_for_probe(t->account, now_ns);
+}
+
 /* what may not wait: decided here and now */
 static enum ledger_result ask_at_once(struct ledger *l, struct ticket *t, bool patient,
 				      uint64_t now_ns)
@@ -114,13 +119,13 @@ static enum ledger_result ask_in_line(struct ledger *l, struct ticket *t, uint64
 	struct gpu *g = t->account->lease->gpu;
 	struct block b = look(t, true);
 
-	if (b.over) {
+	if (b.over && !waits_for_probe(t, now_ns)) {
 		gpu_call_back(l, g, job_root(p->job), now_ns);
 		b = look(t, true);
 		if (b.over && !wait_may_settle(t, b.wall, now_ns))
 			return refuse(l, t, LEDGER_OVER_LIMIT, b.wall);
 	}
-	if (!b.over && !b.mark && !g->n_waiters) {
+	if (!b.over && !b.mark && !g->n_waiters && !waits_for_probe(t, now_ns)) {
 		ticket_apply(l, t, now_ns);
 		return t->grant.result = LEDGER_OK;
 	}
@@ -166,14 +171,15 @@ struct ticket *ticket_new(struct ledger *l, struct account *a, const struct tick
 static bool would_fit_soon(struct ticket *t)
 {
 	struct gpu *g = t->account->lease->gpu;
-	uint64_t overdraft = g->overdraft;
+	uint64_t overdraft = g->overdraft, probe = g->probe;
 	struct block b;
 
-	if (!overdraft)
+	if (!gpu_passing(g))
 		return false;
-	g->overdraft = 0;
+	g->overdraft = g->probe = 0;
 	b = room_for_ask(t->account->lease, t->bytes, 0);
 	g->overdraft = overdraft;
+	g->probe = probe;
 	return !b.over && !b.mark;
 }
 
@@ -188,7 +194,7 @@ static enum ledger_result ask(struct ledger *l, struct ledger_process *p, unsign
 	if (!t)
 		return ret->result;
 	t->deadline_ns = size_sat_add(now_ns, p->job->may_wait ? p->job->when_full_ns : 0);
-	if ((flags & LEDGER_NO_WAIT) || !p->job->may_wait)
+	if ((flags & LEDGER_NO_WAIT) || (!p->job->may_wait && !waits_for_probe(t, now_ns)))
 		result = ask_at_once(l, t, !(flags & LEDGER_NO_WAIT), now_ns);
 	else
 		result = ask_in_line(l, t, now_ns);
@@ -198,7 +204,8 @@ static enum ledger_result ask(struct ledger *l, struct ledger_process *p, unsign
 		bool soon = result == LEDGER_FULL && would_fit_soon(t);
 
 		if (soon)
-			t->deadline_ns = now_ns + LEDGER_TURN_NS;
+			t->deadline_ns = now_ns + (t->account->lease->gpu->probe ? LEDGER_PROBE_NS
+										 : LEDGER_TURN_NS);
 		if (soon || result == LEDGER_OVER_LIMIT)
 			result = ask_in_line(l, t, now_ns);
 	}

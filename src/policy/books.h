@@ -10,7 +10,7 @@
  *   room.c     the rules: wall, promise, burst, credit ahead
  *   ask.c      need, grant, give back            wait.c     who waits for memory
  *   circle.c   circles of waiters                poll.c     what has become due
- *   overdraft.c  turns beyond the limit
+ *   overdraft.c  turns beyond the limit          probe.c    a context made to be measured
  *   settle.c   contexts                          sample.c   NVML's figures
  *   share.c    memory that processes share
  *   view.c     views and figures                 text.c     sentences for people
@@ -51,8 +51,10 @@ struct gpu {
 	struct list turns;  /* tickets that wait for an overdraft, by arrival */
 	bool turns_dirty;
 	uint64_t turns_due_ns; /* of the first of them to give up; LEDGER_NEVER */
-	unsigned n_orphans;    /* overdrafts whose holder will not say how they ended */
-	struct list leases;    /* all, nested ones too */
+	uint64_t probe;        /* of a context that the caller makes to measure it; as overdraft */
+	uint64_t probe_until_ns; /* its cost is awaited; 0: not */
+	unsigned n_orphans;      /* overdrafts whose holder will not say how they ended */
+	struct list leases;      /* all, nested ones too */
 	struct list accounts;
 	struct list waiters; /* tickets, by class and arrival */
 	unsigned n_waiters;
@@ -259,7 +261,9 @@ uint64_t lease_left(const struct lease *lease);
 uint64_t lease_slack(const struct lease *lease);
 uint64_t gpu_slack(const struct gpu *g);
 bool lease_is_unsettled(const struct lease *wall, uint64_t now_ns);
+uint64_t gpu_passing(const struct gpu *g);
 bool context_cost_is_near(const struct account *a);
+bool context_waits_for_probe(const struct account *a, uint64_t now_ns);
 struct block room_for_ask(struct lease *lease, uint64_t bytes, uint64_t pass);
 struct block room_for_promise(struct lease *parent, struct gpu *g, uint64_t more, uint64_t pass);
 uint64_t credit_ahead(const struct ledger *l, const struct account *a);
@@ -289,6 +293,9 @@ void turn_pump(struct ledger *l, struct gpu *g, uint64_t now_ns);
 void turn_poll(struct gpu *g, uint64_t now_ns);
 void turn_sampled(struct gpu *g, uint64_t begun_ns);
 uint64_t turn_deadline_ns(const struct gpu *g);
+
+/* probe.c */
+void probe_poll(struct gpu *g, uint64_t now_ns);
 
 /* circle.c */
 bool circle_break(struct ledger *l, uint64_t now_ns);

@@ -81,10 +81,12 @@
 
 #define LEDGER_MAX_TICKETS      256 /* that one process may have waiting */
 #define LEDGER_CREDIT_BYTES     (64 * MIB)
-#define LEDGER_CONTEXT_BYTES    (512 * MIB) /* estimate while none was measured on the GPU */
-#define LEDGER_OVER_LIMIT_BYTES (128 * MIB) /* the driver's growth past a limit we bear */
-#define LEDGER_OVERDRAFT_BYTES  (96 * MIB)  /* of one job, under way; below what we bear */
-#define LEDGER_TURN_NS          NS_PER_S    /* that nobody's turn ends, before a waiter gives up */
+#define LEDGER_CONTEXT_BYTES    (512 * MIB)     /* estimate while none was measured on the GPU */
+#define LEDGER_PROBE_BYTES      (640 * MIB)     /* charged for a probe until it is measured */
+#define LEDGER_PROBE_NS         (15 * NS_PER_S) /* nobody waits for one for longer */
+#define LEDGER_OVER_LIMIT_BYTES (128 * MIB)     /* the driver's growth past a limit we bear */
+#define LEDGER_OVERDRAFT_BYTES  (96 * MIB)      /* of one job, under way; below what we bear */
+#define LEDGER_TURN_NS          NS_PER_S /* that nobody's turn ends, before a waiter gives up */
 #define LEDGER_TURN_MOST_NS     (10 * NS_PER_S) /* that anybody waits for a turn */
 #define LEDGER_SETTLE_NS        NS_PER_S
 #define LEDGER_CIRCLE_NS        NS_PER_S
@@ -164,6 +166,28 @@ void ledger_gpu_closed(struct ledger *l, unsigned gpu, bool closed, uint64_t now
 /** ledger_gpu_context_bytes - the measured cost of a context, to be stored; 0: not known */
 uint64_t ledger_gpu_context_bytes(const struct ledger *l, unsigned gpu);
 
+/*
+ * Measuring a context's cost before anybody needs it: a process of the caller's own makes one on
+ * the GPU.  What that holds is charged to the card, to no job, and is no part of what is promised:
+ * it goes again.  Meanwhile a first context whose cost may matter waits (ledger_need_context).
+ */
+
+/**
+ * ledger_probe_begin - charge the card for a context whose cost nobody knows
+ * False: it is known, another one is under way, the GPU is lost, or has no room for it now.
+ */
+bool ledger_probe_begin(struct ledger *l, unsigned gpu, uint64_t now_ns);
+
+/** ledger_probe_measured - @bytes, as NVML says: that is the cost, and what is charged from now on
+ */
+void ledger_probe_measured(struct ledger *l, unsigned gpu, uint64_t bytes, uint64_t now_ns);
+
+/** ledger_probe_failed - nobody waits for it any more */
+void ledger_probe_failed(struct ledger *l, unsigned gpu, uint64_t now_ns);
+
+/** ledger_probe_end - what it held is gone */
+void ledger_probe_end(struct ledger *l, unsigned gpu, uint64_t now_ns);
+
 struct ledger_gpu_figures {
 	uint64_t total_bytes;
 	uint64_t used_bytes; /* NVML's, of the whole card */
@@ -172,7 +196,7 @@ struct ledger_gpu_figures {
 	uint64_t limits_bytes;    /* Σ limits, the card's usable bytes where there is none */
 	uint64_t held_bytes;      /* Σ held + pending + overhead of all jobs */
 	uint64_t credit_bytes;    /* granted, not used; comes back when needed */
-	uint64_t passing_bytes;   /* charged beside that, for moments: overdrafts */
+	uint64_t passing_bytes;   /* charged beside that, for moments: overdrafts, a probe */
 	uint64_t unmanaged_bytes;
 	uint64_t grantable_bytes; /* could be promised to a new job now */
 	uint64_t burst_bytes;     /* could be taken in bursts now */
@@ -551,6 +575,7 @@ struct ledger_sample {
 	uint64_t reserved_bytes;
 	uint64_t used_bytes;      /* of the card, without reserved */
 	uint64_t unmanaged_bytes; /* Σ figures of pids that are no process of ours */
+	uint64_t own_bytes;       /* of the caller's own probe, in neither */
 	bool memory_known;        /* the first three */
 	bool processes_known; /* readings and unmanaged: a process that is not in them holds 0 */
 	const struct ledger_reading *readings;

@@ -44,7 +44,7 @@ static void take_turn(const struct ledger *l, struct ticket *t, uint64_t now_ns)
 {
 	struct account *a = t->account;
 	struct gpu *g = a->lease->gpu;
-	uint64_t room = size_sat_sub(gpu_allocatable(g), g->charged + g->overdraft);
+	uint64_t room = size_sat_sub(gpu_allocatable(g), g->charged + gpu_passing(g));
 
 	a->has_turn = true;
 	a->turn = t->bytes;

@@ -27,8 +27,10 @@ static void pump_dirty(struct ledger *l, uint64_t now_ns)
 static void work(struct ledger *l, uint64_t now_ns)
 {
 	settle_poll(l, now_ns);
-	for (unsigned i = 0; i < l->n_gpus; i++)
+	for (unsigned i = 0; i < l->n_gpus; i++) {
 		turn_poll(&l->gpus[i], now_ns);
+		probe_poll(&l->gpus[i], now_ns);
+	}
 	pump_dirty(l, now_ns);
 	while (circle_break(l, now_ns))
 		pump_dirty(l, now_ns);

@@ -6,8 +6,9 @@
  * would fill: the lease itself (when jobs are nested in it), each lease around it, the card.
  */
 
-#define CREDIT_PART   64         /* of what is left: so credit shrinks towards every wall */
-#define CONTEXT_FLOOR (32 * MIB) /* no context is smaller: what an unmeasured one waits for */
+#define CREDIT_PART    64         /* of what is left: so credit shrinks towards every wall */
+#define AMPLE_CONTEXTS 4          /* who has room for so many estimates need not know */
+#define CONTEXT_FLOOR  (32 * MIB) /* no context is smaller: what an unmeasured one waits for */
 
 /* a lease or the card, as that which has room for others */
 struct container {
@@ -35,7 +36,7 @@ static struct container container_around(struct lease *lease, struct gpu *g)
 		return container_of_lease(lease);
 	return (struct container){
 		.capacity = gpu_allocatable(g),
-		.charged = g->charged + g->overdraft,
+		.charged = g->charged + gpu_passing(g),
 		.committed = g->committed,
 		.mark = &g->mark,
 		.admit_mark = &g->admit_mark,
@@ -168,14 +169,29 @@ uint64_t credit_ahead(const struct ledger *l, const struct account *a)
 		struct container in = container_around(lease->parent, g);
 		uint64_t room = size_sat_sub(in.capacity, in.charged);
 		uint64_t promised = size_min(size_sat_sub(lease->request, lease->charged), room);
-		uint64_t burst = size_min(size_sat_sub(in.capacity, in.committed) / CREDIT_PART,
-					  room);
+		uint64_t burst =
+			size_min(size_sat_sub(in.capacity, in.committed) / CREDIT_PART, room);
 
 		if (l->n_queue)
 			burst = 0;
 		ahead = size_min(ahead, size_max(promised, burst));
 	}
 	return ahead & ~(MIB - 1);
+}
+
+/** gpu_passing - charged to the card alone, for moments */
+uint64_t gpu_passing(const struct gpu *g)
+{
+	return g->overdraft + g->probe;
+}
+
+/** context_waits_for_probe - may a context of @a turn out too large, and is one being measured? */
+bool context_waits_for_probe(const struct account *a, uint64_t now_ns)
+{
+	const struct gpu *g = a->lease->gpu;
+
+	return !g->context_bytes && now_ns < g->probe_until_ns &&
+	       lease_left(a->lease) < AMPLE_CONTEXTS * LEDGER_CONTEXT_BYTES;
 }
 
 /** context_cost_is_near - nobody knows yet what a context costs here, but one is being made */

@@ -316,6 +316,7 @@ static void sample_strangers(struct gpu *g, const struct ledger_sample *s, uint6
 	if (!s->processes_known)
 		return;
 	hidden = size_sat_sub(s->used_bytes, listed);
+	hidden = size_sat_sub(hidden, size_max(s->own_bytes, g->probe));
 	list_for_each (a, &g->accounts, on_gpu) {
 		bool in_doubt = !a->figured || a->process->state != LEDGER_ATTACHED ||
 				(!a->figure && !a->seen);

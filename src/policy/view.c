@@ -239,7 +239,7 @@ int ledger_gpu_figures(const struct ledger *l, unsigned gpu, struct ledger_gpu_f
 	ret->total_bytes = g->total_bytes;
 	ret->used_bytes = g->used_bytes;
 	ret->used_known = g->used_known;
-	ret->passing_bytes = g->overdraft;
+	ret->passing_bytes = gpu_passing(g);
 	ret->allocatable_bytes = g->closed ? 0 : gpu_allocatable(g);
 	ret->unmanaged_bytes = g->unmanaged_bytes;
 	ret->sample_ns = g->sampled_ns;

@@ -128,12 +128,20 @@ bool wait_may_settle(const struct ticket *t, const struct lease *wall, uint64_t 
 	       (t->kind == TICKET_CONTEXT && context_cost_is_near(t->account));
 }
 
+/* it waits for a figure, whatever room there is */
+static bool is_for_probe(const struct ticket *t, uint64_t now_ns)
+{
+	return t->kind == TICKET_CONTEXT && context_waits_for_probe(t->account, now_ns);
+}
+
 /* one waiter's turn; false: it goes on waiting */
 static bool wait_turn(struct ledger *l, struct ticket *t, uint64_t now_ns)
 {
 	bool patient = !t->settle_deadline_ns || now_ns < t->settle_deadline_ns;
 	struct block b;
 
+	if (is_for_probe(t, now_ns))
+		return false;
 	if (t->kind == TICKET_CONTEXT)
 		t->bytes = context_estimate(t->account, patient);
 	b = room_for_ask(t->account->lease, t->bytes, l->pass);
@@ -160,8 +168,10 @@ static bool wait_turn(struct ledger *l, struct ticket *t, uint64_t now_ns)
 	return false;
 }
 
-static uint64_t ticket_due(const struct ticket *t)
+static uint64_t ticket_due(const struct ticket *t, uint64_t now_ns)
 {
+	if (is_for_probe(t, now_ns))
+		return t->account->lease->gpu->probe_until_ns;
 	/* over the wall it waits for a figure, looked at with every change and at the latest then
 	 */
 	return t->settle_deadline_ns ? t->settle_deadline_ns : t->deadline_ns;
@@ -180,7 +190,7 @@ void wait_pump(struct ledger *l, struct gpu *g, uint64_t now_ns)
 		l->pass++;
 		list_for_each_safe (t, tmp, &g->waiters, node) {
 			if (!wait_turn(l, t, now_ns)) {
-				g->deadline_ns = size_min(g->deadline_ns, ticket_due(t));
+				g->deadline_ns = size_min(g->deadline_ns, ticket_due(t, now_ns));
 				continue;
 			}
 			/* refused: whoever stands before it was judged without it already; who
