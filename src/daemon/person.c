@@ -112,36 +112,49 @@ static void fill_process(const struct daemon *d, struct process *p, unsigned slo
 	}
 }
 
-/* a line for each process on each GPU it holds something of, at the least one for the job */
-uint64_t person_list_job(struct daemon *d, struct peer *peer, uint32_t id, struct job *job)
+static bool holds_or_waits(const struct daemon *d, const struct process *p, unsigned slot,
+			   uint64_t now_ns)
 {
-	unsigned numbers[LEDGER_MAX_SLOTS];
-	unsigned n_slots = job->is_admitted ? ledger_job_slots(job->lease, numbers) : 0;
-	uint64_t now = clock_now_ns(), n = 0;
-	struct process *p;
+	struct ledger_process_figures f;
 
-	list_for_each (p, &job->processes, node) {
-		bool is_listed = false;
+	return ledger_process_figures(d->ledger, p->account, slot, now_ns, &f) == 0 &&
+	       (f.held_bytes || f.waiting_since_ns);
+}
 
-		for (unsigned slot = 0; slot < n_slots; slot++) {
-			struct wire_ps_item m = { 0 };
-			struct ledger_process_figures f;
+/* a line for each GPU it holds something of; where it holds nothing at all, for each of the job's
+ */
+static uint64_t list_process(struct daemon *d, struct peer *peer, uint32_t id, struct process *p,
+			     const unsigned *numbers, unsigned n_slots)
+{
+	uint64_t now_ns = clock_now_ns(), n = 0;
+	bool is_idle = true;
 
-			if (ledger_process_figures(d->ledger, p->account, slot, now, &f) < 0)
-				continue;
-			if (!f.held_bytes && !f.waiting_since_ns &&
-			    (is_listed || slot + 1 < n_slots))
-				continue;
-			is_listed = true;
-			fill_job(d, job, slot, &m);
-			fill_gpu(d, numbers[slot], &m);
-			fill_process(d, p, slot, &f, now, &m);
-			m.pid = sight_pid(d, peer, p->entry.pid);
-			peer_send(peer, WIRE_PS_ITEM, id, &m);
-			n++;
-		}
+	for (unsigned slot = 0; slot < n_slots && is_idle; slot++)
+		is_idle = !holds_or_waits(d, p, slot, now_ns);
+	for (unsigned slot = 0; slot < n_slots; slot++) {
+		struct wire_ps_item m = { 0 };
+		struct ledger_process_figures f;
+
+		if ((!is_idle && !holds_or_waits(d, p, slot, now_ns)) ||
+		    ledger_process_figures(d->ledger, p->account, slot, now_ns, &f) < 0)
+			continue;
+		fill_job(d, p->job, slot, &m);
+		fill_gpu(d, numbers[slot], &m);
+		fill_process(d, p, slot, &f, now_ns, &m);
+		m.pid = sight_pid(d, peer, p->entry.pid);
+		peer_send(peer, WIRE_PS_ITEM, id, &m);
+		n++;
 	}
-	if (n == 0) {
+	return n;
+}
+
+/* a job without a process: a line for each of its GPUs, and one for all while it has none */
+static uint64_t list_bare_job(struct daemon *d, struct peer *peer, uint32_t id,
+			      const struct job *job, const unsigned *numbers, unsigned n_slots)
+{
+	unsigned n = n_slots ? n_slots : 1;
+
+	for (unsigned slot = 0; slot < n; slot++) {
 		struct wire_ps_item m = { .flags = WIRE_PS_NO_GPU,
 					  .drift_bytes = WIRE_UNKNOWN_U64,
 					  .state = job->is_admitted
@@ -149,15 +162,27 @@ uint64_t person_list_job(struct daemon *d, struct peer *peer, uint32_t id, struc
 							   : WIRE_STATE_WAITING_ADMISSION };
 
 		m.pid = sight_pid(d, peer, job->spec.keeper_pid);
-		fill_job(d, job, 0, &m);
+		fill_job(d, job, slot, &m);
 		if (n_slots)
-			fill_gpu(d, numbers[0], &m);
+			fill_gpu(d, numbers[slot], &m);
 		else
 			(void)str_copy(m.reason, sizeof(m.reason), job->told.text);
 		peer_send(peer, WIRE_PS_ITEM, id, &m);
-		n++;
 	}
 	return n;
+}
+
+/* a line for each process on each GPU it holds something of, at the least one for the job */
+uint64_t person_list_job(struct daemon *d, struct peer *peer, uint32_t id, struct job *job)
+{
+	unsigned numbers[LEDGER_MAX_SLOTS];
+	unsigned n_slots = job->is_admitted ? ledger_job_slots(job->lease, numbers) : 0;
+	struct process *p;
+	uint64_t n = 0;
+
+	list_for_each (p, &job->processes, node)
+		n += list_process(d, peer, id, p, numbers, n_slots);
+	return n ? n : list_bare_job(d, peer, id, job, numbers, n_slots);
 }
 
 static uint64_t list_strangers(struct daemon *d, struct peer *peer, uint32_t id, unsigned number)

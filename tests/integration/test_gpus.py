@@ -266,6 +266,17 @@ class Waiting(Cards):
 
 class Views(Cards):
 
+    def test_a_job_that_holds_nothing_is_listed_on_all_its_cards(self):
+        """and a process that has a context on one of them, on that one"""
+        p = self.start_job('-J', 'bare', '-g', '1,0', '--', 'sleep', '60')
+        self.assertTrue(world.until(lambda: [i['gpu_index'] for i in self.ps('bare')] == [1, 0], 5), self.ps())
+        self.assertEqual(len({i['pid'] for i in self.ps('bare')}), 1)
+        p.terminate()
+        g = Gpu(self, '-J', 'idle', '-g', '0,1')
+        self.assertEqual(g('init'), 'ok')
+        self.assertTrue(world.until(lambda: [i['vram_used_bytes'] > 0 for i in self.ps('idle')] == [True], 5), self.ps())
+        g.end()
+
     def test_each_card_has_its_own_figures(self):
         g = Gpu(self, '-J', 'both', '-g', '0,1', '--vram', '2G:4G').start()
         self.assertTrue(g('alloc 256M').startswith('ok'))
