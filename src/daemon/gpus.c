@@ -382,6 +382,7 @@ void gpus_configure(struct gpus *g)
 {
 	uint64_t now = clock_now_ns();
 
+	unmanaged_configured(g->daemon->unmanaged);
 	for (unsigned i = 0; i < g->n; i++) {
 		ledger_gpu_set_reserve(g->daemon->ledger, i, reserve_of(g->daemon, &g->gpu[i].last),
 				       now);

@@ -25,7 +25,8 @@
 #include "policy/ledger.h"
 
 #define UNMANAGED_BUCKETS 1024
-#define UNMANAGED_PIDFDS  1024           /* held at a time: the clients need theirs */
+#define UNMANAGED_PIDFDS  1024 /* held at a time: the clients need theirs */
+#define LEARN_TRIES       3
 #define UNMANAGED_TELL    16             /* lines of one sample; the rest is counted in one more */
 #define UNMANAGED_TWICE   (1 * NS_PER_S) /* between the samples that show it */
 
@@ -36,6 +37,7 @@ struct entry {
 	pid_t pid;
 	int pidfd;       /* -1: not held, and nothing is known */
 	bool is_learned; /* looked at, whatever came of it */
+	unsigned tries;  /* … so often */
 	bool is_told;    /* to the log */
 	uint64_t epoch;  /* of the registry, when it was nobody's */
 	uint64_t gpus;   /* that show it */
@@ -55,6 +57,7 @@ struct unmanaged {
 	unsigned n, n_pidfds;
 	unsigned n_learned; /* in the sample that runs */
 	bool is_warned;
+	uint64_t configured_ticks; /* when the configuration that holds was taken */
 	bool is_kill[LEDGER_MAX_GPUS];
 	uint64_t since_ticks[LEDGER_MAX_GPUS];
 	uint64_t killed[LEDGER_MAX_GPUS];
@@ -82,6 +85,7 @@ int unmanaged_new(struct daemon *d, struct unmanaged **ret)
 	if (!u)
 		return -ENOMEM;
 	u->daemon = d;
+	unmanaged_configured(u);
 	list_init(&u->all);
 	for (unsigned i = 0; i < UNMANAGED_BUCKETS; i++)
 		list_init(&u->buckets[i]);
@@ -166,9 +170,14 @@ void unmanaged_set_policy(struct unmanaged *u, unsigned gpu, bool is_kill)
 	if (u->is_kill[gpu] == is_kill)
 		return;
 	u->is_kill[gpu] = is_kill;
-	u->since_ticks[gpu] = ticks_now();
+	u->since_ticks[gpu] = u->configured_ticks;
 	log_info("GPU %s: unmanaged programs that begin from now on are %s",
 		 gpus_at(u->daemon->gpus, gpu)->label, is_kill ? "ended" : "shown");
+}
+
+void unmanaged_configured(struct unmanaged *u)
+{
+	u->configured_ticks = ticks_now();
 }
 
 bool unmanaged_is_kill(const struct unmanaged *u, unsigned gpu)
@@ -206,14 +215,12 @@ static void learn(struct unmanaged *u, struct entry *e)
 	e->is_learned = true;
 	(void)commands_read(d->commands, d->proc_root, e->pid, e->command, sizeof(e->command));
 	f->uid = (uid_t)-1;
-	if (u->n_pidfds == UNMANAGED_PIDFDS)
-		return;
-	e->pidfd = fd_pidfd_open(e->pid);
-	if (e->pidfd < 0) {
-		e->pidfd = -1;
-		return;
+	if (e->pidfd < 0 && u->n_pidfds < UNMANAGED_PIDFDS) {
+		e->pidfd = fd_pidfd_open(e->pid);
+		u->n_pidfds += e->pidfd >= 0;
 	}
-	u->n_pidfds++;
+	if (e->pidfd < 0)
+		return;
 	if (proc_read(d->proc_root, e->pid, &info) < 0 || info.state == 'Z' ||
 	    proc_uid(d->proc_root, e->pid, &f->uid) < 0)
 		return;
@@ -265,8 +272,10 @@ void unmanaged_saw(struct unmanaged *u, unsigned gpu, const struct sampler_proc 
 	/* who draws or works through MPS on one GPU is spared on all, and for good */
 	e->facts.kinds =
 		proc->kinds | (e->facts.kinds & (SAMPLER_PROC_GRAPHICS | SAMPLER_PROC_MPS));
-	if (!e->is_learned && u->n_learned < UNMANAGED_LEARN) {
+	/* descriptors may have been short, or /proc in a change */
+	if (!e->facts.is_known && e->tries < LEARN_TRIES && u->n_learned < UNMANAGED_LEARN) {
 		u->n_learned++;
+		e->tries++;
 		learn(u, e);
 	}
 }

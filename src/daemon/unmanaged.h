@@ -81,7 +81,10 @@ const char *unmanaged_verdict_text(enum unmanaged_verdict v);
 int unmanaged_new(struct daemon *d, struct unmanaged **ret);
 struct unmanaged *unmanaged_free(struct unmanaged *u);
 
-/** unmanaged_set_policy - of a GPU; a change from alert to kill is the moment it was set */
+/** unmanaged_configured - a configuration is taken now: policies that change are set as of now */
+void unmanaged_configured(struct unmanaged *u);
+
+/** unmanaged_set_policy - of a GPU, as the configuration has it, also of one that appears later */
 void unmanaged_set_policy(struct unmanaged *u, unsigned gpu, bool is_kill);
 bool unmanaged_is_kill(const struct unmanaged *u, unsigned gpu);
 

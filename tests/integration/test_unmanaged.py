@@ -24,6 +24,7 @@ class Strangers(world.World):
         os.chmod(self.dir, 0o755)
         (self.dir / 'allot.yaml').write_text(self.CONFIG)
         self.start_daemon()
+        self.assertTrue(until(self.status, 10), self.said())  # the GPU is known, and its policy set
 
     def bare(self, *before, **env):
         return Gpu(self, bare=True, before=before,
