@@ -116,6 +116,7 @@ static void check_daemon(struct doctor *d)
 	struct client_place place;
 	struct err err = { 0 };
 	char log[2 * PATHS_MAX];
+	char pid[40];
 	struct client c;
 	int r = client_find(d->common.socket, &place, &err);
 
@@ -145,8 +146,10 @@ static void check_daemon(struct doctor *d)
 		return;
 	}
 	d->has_daemon = true;
-	report(d, VERDICT_OK, "daemon", NULL, "allotd %s, pid %d, %s, %u GPUs, %u jobs%s",
-	       d->info.version, d->info.pid,
+	(void)(d->info.pid ? str_print(pid, sizeof(pid), "pid %d", d->info.pid)
+			   : str_copy(pid, sizeof(pid), "outside of this PID namespace"));
+	report(d, VERDICT_OK, "daemon", NULL, "allotd %s, %s, %s, %u GPUs, %u jobs%s",
+	       d->info.version, pid,
 	       d->info.system ? "system service" : "a fence between this user's own programs",
 	       d->info.n_gpus, d->info.n_jobs, d->info.simulated ? ", simulated" : "");
 	if (strcmp(d->info.version, ALLOT_VERSION) != 0)

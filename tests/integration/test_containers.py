@@ -106,6 +106,9 @@ class Namespaces(Base):
         seen = {i['name']: i['pid'] for i in json.loads(inside(ALLOT, 'ps', '-o', 'json'))['items']}
         self.assertEqual(seen, {'box': g.pid, 'outside': None})
         self.assertIn(' – ', inside(ALLOT, 'ps') + ' ')
+        self.assertIn('outside of this PID namespace', inside('sh', '-c', f'{ALLOT} doctor; true'))
+        shown = json.loads(inside(ALLOT, 'show', str(self.row(g)['job']), '-o', 'json'))
+        self.assertNotIn(str(pid), re.findall(r'"(?:keeper_)?pid": (\d+)', json.dumps(shown)))
         self.assertEqual({i['name']: i['pid'] for i in self.ps()}, {'box': pid, 'outside': outside.pid})
         outside.end()
         self.over(g)

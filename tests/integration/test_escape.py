@@ -124,7 +124,7 @@ class Escape(world.World):
         p = self.start('take', before=['sh', '-c', 'sleep 0.3; ' + kill, 'sh'])
         words = p.stdout.readline().split()  # ended with the job's rest, or fenced
         if words:
-            self.assertEqual(words[2], '2')
+            self.assertIn(words[2], ('2', '802'))  # without a cgroup it may be in no job any more
             self.assertLessEqual(int(words[1]) * MIB, LIMIT)
         p.stdin.close()
         p.wait(10)
