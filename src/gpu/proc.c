@@ -14,7 +14,6 @@
 
 #define PROC_PATH_MAX   288
 #define PROC_STATUS_MAX 8192 /* "Groups:" alone may be long */
-#define PROC_STAT_MAX   1024
 
 static ssize_t proc_file(const char *root, pid_t pid, const char *file, char *buf, size_t size)
 {
@@ -27,25 +26,6 @@ static ssize_t proc_file(const char *root, pid_t pid, const char *file, char *bu
 	ssize_t n = fd_read_file(AT_FDCWD, path, buf, size);
 
 	return n == -ENOENT || n == -ENOTDIR ? -ESRCH : n;
-}
-
-/* a number at *s, after blanks; advances *s */
-static bool take_number(const char **s, uint64_t *ret)
-{
-	const char *p = *s;
-	uint64_t v = 0;
-
-	while (*p == ' ' || *p == '\t')
-		p++;
-	if (*p < '0' || *p > '9')
-		return false;
-	for (; *p >= '0' && *p <= '9'; p++)
-		if (__builtin_mul_overflow(v, (uint64_t)10, &v) ||
-		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
-			return false;
-	*s = p;
-	*ret = v;
-	return true;
 }
 
 /* the text after "\nName:" in a status file, or NULL */
@@ -62,70 +42,9 @@ static const char *status_field(const char *status, const char *name)
 	return NULL;
 }
 
-/* "pid (any text, even ')') S ppid pgrp session … starttime(22) …" */
-static int parse_stat(const char *stat, struct proc_info *info)
-{
-	const char *p = strrchr(stat, ')');
-	uint64_t ppid, pgrp, session, v;
-
-	if (!p || p[1] != ' ' || !p[2])
-		return -EBADMSG;
-	info->state = p[2];
-	p += 3;
-	if (!take_number(&p, &ppid) || !take_number(&p, &pgrp) || !take_number(&p, &session))
-		return -EBADMSG;
-	info->ppid = (pid_t)ppid;
-	info->session = (pid_t)session;
-	/* fields 7 … 21 may be negative and are not looked at */
-	for (int field = 7; field <= 21; field++) {
-		while (*p == ' ')
-			p++;
-		p = strchr(p, ' ');
-		if (!p)
-			return -EBADMSG;
-	}
-	if (!take_number(&p, &v))
-		return -EBADMSG;
-	info->start_ticks = v;
-	return 0;
-}
-
-/* the kernel makes it in one piece: what is shorter than the buffer is all of it */
-static int read_stat(const char *root, pid_t pid, char buf[PROC_STAT_MAX])
-{
-	char path[PROC_PATH_MAX];
-	ssize_t n;
-
-	if (pid <= 0)
-		return -ESRCH;
-	if (!str_print(path, sizeof(path), "%s/%d/stat", root, pid))
-		return -ENAMETOOLONG;
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-
-	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR ? -ESRCH : -errno;
-	do
-		n = read(fd, buf, PROC_STAT_MAX);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return -errno;
-	if (n == PROC_STAT_MAX)
-		return -EFBIG;
-	buf[n] = '\0';
-	return 0;
-}
-
 int proc_read(const char *root, pid_t pid, struct proc_info *ret)
 {
-	struct proc_info info = { .pid = pid };
-	char buf[PROC_STAT_MAX];
-	int r = read_stat(root, pid, buf);
-
-	if (r == 0)
-		r = parse_stat(buf, &info);
-	if (r == 0)
-		*ret = info;
-	return r;
+	return procstat_read(root, pid, ret);
 }
 
 /* what PIDFD_GET_INFO fills in its first version (Linux 6.13, include/uapi/linux/pidfd.h) */
@@ -164,7 +83,7 @@ int proc_uid(const char *root, pid_t pid, uid_t *ret)
 	if (n < 0)
 		return (int)n;
 	uid = status_field(buf, "Uid");
-	if (!uid || !take_number(&uid, &v))
+	if (!uid || !procstat_number(&uid, &v))
 		return -EBADMSG;
 	*ret = (uid_t)v;
 	return 0;
@@ -253,7 +172,7 @@ static int read_levels(const char *root, pid_t pid, pid_t levels[PROC_LEVELS_MAX
 		levels[0] = pid;
 		return 1;
 	}
-	while (n < PROC_LEVELS_MAX && take_number(&p, &v))
+	while (n < PROC_LEVELS_MAX && procstat_number(&p, &v))
 		levels[n++] = (pid_t)v;
 	return n > 0 ? n : -EBADMSG;
 }

@@ -17,17 +17,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/procstat.h"
+
 #define PROC_ROOT       "/proc"
 #define PROC_DEPTH_MAX  256 /* parents looked at before a chain counts as endless */
 #define PROC_LEVELS_MAX 32  /* PID namespaces inside each other: the kernel's own ceiling */
-
-struct proc_info {
-	pid_t pid;
-	pid_t ppid; /* 0: none in our PID namespace */
-	pid_t session;
-	char state; /* 'R', 'S', 'Z' … */
-	uint64_t start_ticks;
-};
 
 /** proc_read - 0; -ESRCH when there is no such process; -EBADMSG when the text is not understood */
 int proc_read(const char *root, pid_t pid, struct proc_info *ret);

@@ -3,10 +3,8 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -16,7 +14,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/parse.h"
-#include "base/str.h"
+#include "base/procstat.h"
 
 enum place {
 	PLACE_UNKNOWN,
@@ -36,27 +34,17 @@ struct snapshot {
 	size_t n, room;
 };
 
-/* pid (comm) state ppid …; comm may hold anything, so the text counts from the last ')' */
 static bool read_stat(pid_t pid, struct entry *ret)
 {
-	char path[64], text[1024];
-	unsigned long long start;
-	int parent;
-	char *p;
+	struct proc_info info;
 
-	(void)str_print(path, sizeof(path), "/proc/%d/stat", pid);
-	if (fd_read_file(AT_FDCWD, path, text, sizeof(text)) <= 0)
+	if (procstat_read("/proc", pid, &info) < 0)
 		return false;
-	p = strrchr(text, ')');
-	if (!p || sscanf(p,
-			 ") %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-			 "%*d %*d %llu",
-			 &ret->state, &parent, &start) != 3)
-		return false;
-	ret->pid = pid;
-	ret->parent = parent;
-	ret->start = start;
-	ret->place = PLACE_UNKNOWN;
+	*ret = (struct entry){ .pid = pid,
+			       .parent = info.ppid,
+			       .start = info.start_ticks,
+			       .state = info.state,
+			       .place = PLACE_UNKNOWN };
 	return true;
 }
 
