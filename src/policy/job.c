@@ -242,7 +242,8 @@ static int check_change(struct ledger *l, struct lease *lease, const struct ledg
 	}
 	for (int tries = 0; tries < 2; tries++) {
 		more = size_sat_sub(request, lease->committed);
-		if (!room_for_promise(lease->parent, g, more, 0).mark)
+		/* what takes nothing is always granted, also where there is nothing to be had */
+		if (!more || !room_for_promise(lease->parent, g, more, 0).mark)
 			return 0;
 		gpu_call_back(l, g, NULL, now_ns);
 	}

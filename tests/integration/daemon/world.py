@@ -10,6 +10,7 @@ import fcntl
 import mmap
 import multiprocessing.connection as mpc
 import os
+import select
 import shutil
 import signal
 import socket
@@ -188,6 +189,29 @@ class Body:
             fcntl.fcntl(fd, 1033, 0x2 | 0x4)  # F_ADD_SEALS, shrink and grow
         self.page_fd = fd
         return self.attach(with_page=True)
+
+    # -- one of many who wait
+    def use_pipe(self, fd, number):
+        self.pipe, self.number, self.waits = fd, number, {}
+
+    def wait_for(self, count, at):
+        """NEED on a connection of its own, like a further thread; the answer comes to hear_all"""
+        conn = wire.Conn(self.path)
+        assert conn.call("ATTACH", role=1, stream=at + 1).type == "ATTACHED"
+        conn.send("NEED", slot=0, kind=1, bytes=count)
+        self.waits[conn.sock] = conn, at, count
+
+    def hear_all(self, seconds):
+        """each answer into the pipe; what was granted goes back at once, for the next one"""
+        end = time.monotonic() + seconds
+        while self.waits and time.monotonic() < end:
+            for sock in select.select(list(self.waits), [], [], 0.5)[0]:
+                conn, at, count = self.waits.pop(sock)
+                m = conn.recv()
+                more = len(select.select([sock], [], [], 0)[0])
+                os.write(self.pipe, struct.pack("<IIQ", self.number << 8 | at, m.body["result"], 1 + more))
+                if m.body["result"] == OK:
+                    self.give(count)
 
     # -- somebody who means harm
     def ring(self, seconds):
