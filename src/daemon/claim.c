@@ -27,6 +27,7 @@
 #define CLAIM_BACKLOG  4096 /* who asks for our name is not accepted, only looked at */
 #define CLAIM_FDS_MAX  4096 /* descriptors of one process that are looked at */
 #define CLAIM_LINE_MAX 512
+#define CLAIM_TRIES    8
 
 _Static_assert(CLAIMS_MAX >= LEDGER_MAX_GPUS, "all that the ledger can have");
 
@@ -42,11 +43,28 @@ void claims_init(struct claims *c, const char *folder, const char *proc_root, ui
 	*c = (struct claims){ .folder = folder, .proc_root = proc_root, .uid = uid };
 }
 
+/* by the holder alone, before it lets go; what is left is no harm */
+static void remove_files(const struct claims *c, const uint8_t uuid[16])
+{
+	static const char *const kinds[] = { "holder", "lock" };
+	struct fmt_buf gpu;
+
+	(void)fmt_uuid(&gpu, "GPU-", uuid);
+	for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
+		char path[PATHS_MAX];
+
+		if (str_print(path, sizeof(path), "%s/%s.%s", c->folder, gpu.s, kinds[i]))
+			(void)unlink(path);
+	}
+}
+
 void claims_fini(struct claims *c)
 {
 	for (unsigned i = 0; i < c->n; i++) {
-		if (c->all[i].lock >= 0)
+		if (c->all[i].lock >= 0) {
+			remove_files(c, c->all[i].uuid);
 			close(c->all[i].lock);
+		}
 		if (c->all[i].name >= 0)
 			close(c->all[i].name);
 	}
@@ -115,6 +133,23 @@ static int write_holder(const struct claims *c, const char *gpu)
 	return r < 0 ? r : fd_write_all(fd, text, strlen(text));
 }
 
+/* locked, and still the file of that name: whoever ends takes it away; -EWOULDBLOCK, -errno */
+static int open_locked(const char *path)
+{
+	struct stat ours, there;
+
+	for (int i = 0; i < CLAIM_TRIES; i++) {
+		AUTO_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &ours) < 0)
+			return -errno;
+		if (lstat(path, &there) == 0 && there.st_ino == ours.st_ino &&
+		    there.st_dev == ours.st_dev)
+			return TAKE_FD(fd);
+	}
+	return -EAGAIN;
+}
+
 /* the descriptor, or -errno */
 static int take_lock(struct claims *c, const char *gpu, struct err *err)
 {
@@ -129,13 +164,11 @@ static int take_lock(struct claims *c, const char *gpu, struct err *err)
 			       strerror(-r));
 	if (!str_print(path, sizeof(path), "%s/%s.lock", c->folder, gpu))
 		return err_set(err, -ENAMETOOLONG, "path '%s' is too long", c->folder);
-	AUTO_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	AUTO_FD int fd = open_locked(path);
 
-	if (fd < 0)
-		return err_set(err, -errno, "cannot open '%s': %s", path, strerror(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK)
-			return err_set(err, -errno, "cannot lock '%s': %s", path, strerror(errno));
+	if (fd < 0) {
+		if (fd != -EWOULDBLOCK)
+			return err_set(err, fd, "cannot lock '%s': %s", path, strerror(-fd));
 		(void)read_holder(c, gpu, &holder); /* only to say who it is */
 		return err_set(err, -EBUSY, "root's allotd of %s already shares out %s",
 			       holder_text(&holder, who, sizeof(who)), gpu);

@@ -24,7 +24,8 @@
  * container of its own is not seen from here.  Its programs are unmanaged, as any other's.
  *
  * Made when a GPU is seen for the first time; a few system calls, and only where somebody sits on
- * the name without listening a look through /proc.  Nothing is left by kill -9 but two small files.
+ * the name without listening a look through /proc.  kill -9 leaves nothing but two small
+ * files.
  */
 
 #include <stdbool.h>

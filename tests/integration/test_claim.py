@@ -163,6 +163,14 @@ class Claim(unittest.TestCase):
             self.assertIn('PermissionError', r.stderr)
         self.serves(system)
 
+    def test_nothing_is_left_of_a_gentle_end(self):
+        system = self.start(0)
+        self.assertEqual(len(list(ROOTS.glob(f'{self.gpu}.*'))), 2)
+        system.terminate()
+        system.wait(10)
+        self.assertEqual(list(ROOTS.glob(f'{self.gpu}.*')), [])
+        self.serves(self.start(ANN))
+
     def test_a_false_holder_is_not_believed(self):
         """a pid that is not root's allotd any more holds nobody up"""
         self.start(0).kill()
