@@ -56,7 +56,7 @@ class Crowd(World):
     # -- for a place
 
     def come(self, number, **values):
-        """a keeper that waits for its place, says when it has it, and leaves at once"""
+        """a keeper that waits for its place, says when it has it, and leaves when it was heard"""
         pid = os.fork()
         if pid:
             self.crowd[number] = pid
@@ -76,6 +76,8 @@ class Crowd(World):
                 elif m.type != "WAITING":
                     how = ADMITTED if m.type == "ADMITTED" else WAITED_OUT if m.body["code"] == 75 else CANCELLED
                     os.write(self.pipe[1], RECORD.pack(number, how, n))
+                    while how == ADMITTED:
+                        signal.pause()
                     break
         finally:
             os._exit(0)
@@ -114,6 +116,7 @@ class Crowd(World):
             self.assertEqual(record[1], ADMITTED)
             order.append(record[0])
             messages += record[2]
+            os.kill(self.crowd[record[0]], signal.SIGKILL)
         seconds = time.monotonic() - begun
         expected = sorted(order, key=lambda i: (classes[i], i))
         self.assertEqual(len(set(order)), len(order))
