@@ -46,7 +46,7 @@ enum sim_use {
 	SIM_USE_POOL,    /* what stream-ordered pools reserve */
 	SIM_USE_GRAPH,   /* what graphs reserve */
 	SIM_USE_MANAGED, /* what lies on the card of it: NVML shows it with no process */
-	SIM_USE_LEFT,    /* of a pool whose owner freed it (share.h): shown with no process either */
+	SIM_USE_LEFT, /* of a pool whose owner freed it (share.h): shown with no process either */
 	SIM_USE_COUNT
 };
 

@@ -18,8 +18,8 @@
  *   pending   estimates for contexts that are being made or not yet measured
  *   overhead  what the driver took by itself: NVML's figure − held
  *   inherited shared memory whose owner is gone (policy/share.h)
- *   charged   granted + inherited + pending + overhead; of a process that is detached or dead: the larger of
- *             that and NVML's figure, and NVML's figure alone once two samples agree
+ *   charged   granted + inherited + pending + overhead; of a process that is detached or dead: the
+ * larger of that and NVML's figure, and NVML's figure alone once two samples agree
  *
  * Figures of one job on one GPU (a lease)
  *   charged     over its processes and over the jobs nested in it

@@ -7,8 +7,8 @@
  *
  * The includer says ENTRY_BEGIN, then includes its table with the macros set to ENTRY_PASS(sym) or
  * ENTRY_HOOK(sym), then ENTRY_END. entry_slot counts the lines. A line costs one indirect jump
- * for the host: no argument is looked at, none is moved. ENTRY_GATED(sym) is for what entry_lib.gate
- * must be asked about at each call: its entry is the lazy stub, always.
+ * for the host: no argument is looked at, none is moved. ENTRY_GATED(sym) is for what
+ * entry_lib.gate must be asked about at each call: its entry is the lazy stub, always.
  */
 
 /* clang-format off */
