@@ -47,7 +47,9 @@ static int on_item(const void *item, void *arg)
 	int r = 0;
 
 	why_row_fill(&row, item);
-	if (w->common.output == OUTPUT_TABLE) {
+	if (w->common.output == OUTPUT_TABLE && w->n && row.m.kind == WIRE_WHY_PLACE) {
+		printf("%sOr: %s.\n", w->n == 1 ? "\n" : "", row.m.sentence); /* another GPU */
+	} else if (w->common.output == OUTPUT_TABLE) {
 		printf("%s%s.\n\n", w->n ? "\n" : "", row.m.sentence);
 		sheet_print(&why_object, &row, stdout);
 		print_holders(w, item);

@@ -357,7 +357,9 @@ struct ledger_wait {
 /**
  * ledger_job_wait - the @n-th thing (from 0) that a job waits for
  * @since_ns: when a job that waits for its place began to; 0: not known
- * Returns false when there are no so many: an admitted job has one for each allocation that waits.
+ * Returns false when there are no so many.  A job that waits for its place has one for each GPU
+ * that it may have, the one with most to promise first; an admitted job one for each allocation
+ * that waits.
  */
 bool ledger_job_wait(const struct ledger *l, const struct ledger_job *j, unsigned n,
 		     uint64_t since_ns, uint64_t now_ns, struct ledger_wait *ret);

@@ -279,12 +279,38 @@ static void say_memory(const struct ledger *l, const struct ticket *t, const str
 
 /* ---- the facts ---- */
 
-static bool wait_for_place(const struct ledger *l, const struct ledger_job *j, uint64_t since_ns,
-			   uint64_t now_ns, struct ledger_wait *w)
+/* the GPU with most to promise first, then the others that it may have, in their order */
+static bool find_place(const struct ledger *l, const struct ledger_job *j, unsigned n,
+		       struct place *p, uint64_t *ret_free)
+{
+	struct lease *parent;
+	struct gpu *g;
+
+	p->gpu = text_candidate(l, j, ret_free, &p->parent);
+	if (n == 0)
+		return true; /* also when there is none */
+	/* job_candidate hands out pointers into the ledger; nothing is changed through them */
+	for (unsigned i = 0; job_candidate((struct ledger *)l, j, i, &g, &parent); i++) {
+		if (!g || g == p->gpu || !job_is_eligible(j, g, parent) || --n > 0)
+			continue;
+		*p = (struct place){ .gpu = g, .parent = parent };
+		*ret_free = g->lost  ? 0
+			    : parent ? lease_slack(parent)
+				     : size_sat_sub(gpu_allocatable(g), gpu_promised(l, g, NULL));
+		return true;
+	}
+	return false;
+}
+
+static bool wait_for_place(const struct ledger *l, const struct ledger_job *j, unsigned n,
+			   uint64_t since_ns, uint64_t now_ns, struct ledger_wait *w)
 {
 	const struct ledger_job *other, *before = NULL;
 	struct place p = { 0 };
 	bool is_past = false;
+
+	if (!find_place(l, j, n, &p, &w->free_bytes))
+		return false;
 
 	w->kind = LEDGER_WAITS_FOR_PLACE;
 	w->since_ns = since_ns;
@@ -299,7 +325,6 @@ static bool wait_for_place(const struct ledger *l, const struct ledger_job *j, u
 	}
 	w->position++;
 	w->before_id = before ? before->id : 0;
-	p.gpu = text_candidate(l, j, &w->free_bytes, &p.parent);
 	if (p.gpu) {
 		w->needed_bytes = amount_bytes(&j->request, p.gpu);
 		find_holders(&p);
@@ -362,7 +387,7 @@ bool ledger_job_wait(const struct ledger *l, const struct ledger_job *j, unsigne
 {
 	memset(ret, 0, sizeof(*ret));
 	if (j->state == JOB_WAITS)
-		return n == 0 && wait_for_place(l, j, since_ns, now_ns, ret);
+		return wait_for_place(l, j, n, since_ns, now_ns, ret);
 	if (j->state != JOB_ADMITTED && j->state != JOB_ENDED)
 		return false;
 	for (unsigned slot = 0; slot < j->n_slots; slot++) {

@@ -152,6 +152,38 @@ static void place_inside_another_job(void **state)
 	world_fini(&w);
 }
 
+static void k10_each_card_has_its_own_reason(void **state)
+{
+	static const uint64_t cards[] = { 40, 80, 20 };
+	struct ledger_job *waits;
+	struct ledger_job_spec spec;
+	struct ledger_wait wait;
+	struct world w;
+
+	(void)state;
+	world_init(&w, 3, cards);
+	spec = spec_of(1, 35 * GIB, 0);
+	spec.n_listed = 1; /* GPU 0 */
+	assert_int_equal(ledger_admit(w.l, &spec, NULL, w.now, &waits, w.text), LEDGER_ADMITTED);
+	spec = spec_of(2, 60 * GIB, 0);
+	spec.n_listed = 1;
+	spec.listed[0] = 1;
+	assert_int_equal(ledger_admit(w.l, &spec, NULL, w.now, &waits, w.text), LEDGER_ADMITTED);
+	/* 45 GiB are free in sum, on no card 30; the third is too small for ever */
+	waits = waiting(&w, spec_of(3, 30 * GIB, 0), "late");
+	wait = why(&w, waits, 0);
+	assert_int_equal(wait.gpu, 1);
+	assert_int_equal(wait.free_bytes, 20 * GIB);
+	assert_true(ledger_job_wait(w.l, waits, 1, 0, w.now, &wait));
+	assert_int_equal(wait.gpu, 0);
+	assert_int_equal(wait.free_bytes, 5 * GIB);
+	assert_int_equal(wait.holders[0].id, 1);
+	assert_non_null(
+		strstr(wait.sentence, "for 30.0 GiB of GPU 0, where 5.0 GiB can be promised"));
+	assert_false(ledger_job_wait(w.l, waits, 2, 0, w.now, &wait));
+	world_fini(&w);
+}
+
 static void an_allocation_on_a_full_card(void **state)
 {
 	struct ledger_job *a, *b;
@@ -248,6 +280,7 @@ int main(void)
 		cmocka_unit_test(place_taken_by_programs_outside),
 		cmocka_unit_test(place_on_a_lost_gpu),
 		cmocka_unit_test(place_inside_another_job),
+		cmocka_unit_test(k10_each_card_has_its_own_reason),
 		cmocka_unit_test(an_allocation_on_a_full_card),
 		cmocka_unit_test(all_who_hold_something_wait),
 		cmocka_unit_test(many_holders_are_counted_and_the_largest_named),
