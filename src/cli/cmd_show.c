@@ -40,7 +40,6 @@ struct node_row {
 	char host[80], kernel[80], allot[32], user[64], mode[32], driver_dir[WIRE_PATH_MAX];
 	bool is_simulated, is_nvml_ok;
 	uint64_t total_bytes, used_bytes, grantable_bytes;
-	uint32_t waiting;
 };
 
 #define F(field, member, json) \
@@ -64,7 +63,6 @@ static const struct field node_fields[] = {
 	{ F(U32, info.n_gpus, "gpus_count"), .title = "GPUs" },
 	{ F(U32, info.n_jobs, "jobs_count"), .title = "Jobs" },
 	{ F(U32, info.n_clients, "processes_count"), .title = "Processes" },
-	{ F(U32, waiting, "waiting"), .title = "Waiting" },
 	{ F(BYTES, total_bytes, "vram_total_bytes"), .title = "VRAM" },
 	{ F(BYTES, used_bytes, "vram_used_bytes"), .title = "VRAM used" },
 	{ F(BYTES, grantable_bytes, "vram_grantable_bytes"), .title = "Free to promise" },
@@ -78,7 +76,6 @@ static int sum_gpu(const void *item, void *arg)
 	const struct wire_status_item *it = item;
 	struct node_row *row = arg;
 
-	row->waiting += it->waiting;
 	row->grantable_bytes = size_sat_add(row->grantable_bytes, it->vram_grantable_bytes);
 	if (it->flags & WIRE_STATUS_MIG)
 		return 0; /* its card is in the sum */
@@ -136,7 +133,7 @@ static int show_node(struct show *s)
 {
 	struct wire_daemon ask = { 0 };
 	struct wire_status status = { 0 };
-	struct node_row row = { .waiting = 0 };
+	struct node_row row = { .total_bytes = 0 };
 	struct err err = { 0 };
 	int r = client_call(&s->c, WIRE_DAEMON, &ask, WIRE_DAEMON_INFO, &row.info,
 			    SESSION_TIMEOUT_NS / 2, &err);
