@@ -45,7 +45,9 @@ static int note(struct wait *w, const struct wire_job *job, bool has_ended)
 	int r = 0, code = has_ended ? job_exit_code(job) : 0;
 
 	if (has_ended && !(job->flags & WIRE_JOB_HAS_STATUS))
-		complain("wait", "nobody saw how job %llu ended: its keeper was killed",
+		complain("wait",
+			 "nobody saw how job %llu ended: its keeper was killed, or it had none "
+			 "(allot adopt)",
 			 (unsigned long long)job->job_id);
 	w->code = w->code ? w->code : code;
 	w->ran_out = w->ran_out || !has_ended;

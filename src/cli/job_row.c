@@ -25,7 +25,8 @@ static const struct field fields[] = {
 	{ F(U32, signal, "signal"), .title = "Signal" },
 	{ F(TEXT, m.command, "command"), .title = "Command" },
 	{ F(ID, m.parent_id, "parent"), .title = "Inside job" },
-	{ F(PID, m.keeper_pid, "keeper_pid"), .title = "Keeper" },
+	{ F(PID, keeper_pid, "keeper_pid"), .title = "Keeper" },
+	{ F(PID, adopted_pid, "adopted_pid"), .title = "Adopted, no fence" },
 	{ F(TIME, m.queued_s, "queued_at"), .title = "Asked for" },
 	{ F(TIME, m.started_s, "started_at"), .title = "Began" },
 	{ F(TIME, m.ended_s, "ended_at"), .title = "Ended" },
@@ -180,6 +181,10 @@ void job_row_fill(struct job_row *row, const struct wire_job *m)
 				m->when_full_wait ? "wait=" : "fail",
 				m->when_full_wait ? fmt_duration(&b, m->when_full_ns) : "");
 	}
+	if (row->m.flags & WIRE_JOB_ADOPTED)
+		row->adopted_pid = row->m.keeper_pid;
+	else
+		row->keeper_pid = row->m.keeper_pid;
 	fill_gpus(row);
 }
 

@@ -12,6 +12,7 @@ struct job_row {
 	char user[64], state[24], job_class[16], when_full[48], fail_policy[16], log[WIRE_PATH_MAX];
 	uint32_t exit_code; /* as a shell has it; not known while it runs */
 	uint32_t signal;
+	int32_t keeper_pid, adopted_pid;                 /* 0: none */
 	uint64_t request_bytes, limit_bytes, held_bytes; /* per GPU; held: of all */
 	json_t *gpus;                                    /* of the row; job_row_fini */
 	json_t *processes;                               /* whoever wants them sets them */

@@ -57,6 +57,8 @@ static void fill_job(const struct daemon *d, const struct job *job, struct wire_
 		   : s->is_ended     ? WIRE_JOB_ENDING
 				     : WIRE_JOB_RUNNING;
 	m->keeper_pid = job->is_keeper_dead ? 0 : s->keeper_pid;
+	if (s->is_adopted)
+		m->flags |= WIRE_JOB_ADOPTED;
 	m->job_class = s->job_class;
 	m->fail_policy = s->fail_policy;
 	m->when_full_wait = s->may_wait;

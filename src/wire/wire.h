@@ -589,6 +589,7 @@ struct wire_job {
 	struct wire_job_gpu gpus[WIRE_MAX_GPUS];
 };
 #define WIRE_JOB_HAS_STATUS (1u << 0) /* else nobody saw how it ended */
+#define WIRE_JOB_ADOPTED    (1u << 1) /* keeper_pid is the process that was adopted */
 
 struct wire_why {
 	uint64_t job_id;

@@ -43,6 +43,7 @@ class AdoptTest(world.World):
         self.assertEqual((row['name'], row['state'], row['adopted'], row['fenced'], row['vram_request_bytes'], row['vram_limit_bytes']),
                          ('old', 'running', True, False, 4 * GIB, 6 * GIB))
         self.assertIn('adopted', self.cli('ps').stdout)
+        self.assertRegex(self.cli('show', row['job']).stdout, rf'Adopted, no fence +{g.pid}\n')
         self.assertTrue(until(lambda: self.status()[0]['vram_unmanaged_bytes'] == 0, 4))
         self.assertEqual(self.status()[0]['vram_requested_bytes'], 4 * GIB)
         # no fence: past its limit it goes on, and is charged
