@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -156,6 +157,29 @@ static bool is_anothers(const struct mover *m, const char *from)
 	       (cgroup_of(m->proc_root, getpid(), own, sizeof(own)) < 0 || strcmp(own, from) != 0);
 }
 
+static bool is_pid(pid_t pid, void *context)
+{
+	return pid == *(const pid_t *)context;
+}
+
+/*
+ * A number says who it is only while a pidfd of it lives.  One that ended under our hands may have
+ * given its number to a stranger, who is put back and never counted as the job's.
+ */
+static void move_one(const struct mover *m, pid_t keeper, pid_t pid, const char *from,
+		     const char *to)
+{
+	AUTO_FD int pidfd = fd_pidfd_open(pid);
+
+	if (pidfd < 0 || proc_find_ancestor(m->proc_root, pid, is_pid, &keeper) < 0)
+		return;
+	if (cgroup_move(m->mount, to, pid) < 0)
+		return; /* the chain of parents knows it */
+	if (syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 && errno == ESRCH &&
+	    proc_find_ancestor(m->proc_root, pid, is_pid, &keeper) < 0)
+		(void)cgroup_move(m->mount, from, pid); /* gone, mostly */
+}
+
 static void sweep(const struct mover *m, const struct mover_ask *ask, const char *from,
 		  const char *to)
 {
@@ -165,7 +189,7 @@ static void sweep(const struct mover *m, const struct mover_ask *ask, const char
 		unsigned n = left_behind(m, ask->keeper, from, left, MOVER_PIDS_MAX);
 
 		for (unsigned k = 0; k < n; k++)
-			(void)cgroup_move(m->mount, to, left[k]); /* or it is gone */
+			move_one(m, ask->keeper, left[k], from, to);
 		if (!n)
 			return;
 	}
