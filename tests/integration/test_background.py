@@ -153,6 +153,27 @@ class Log(Background):
         self.assertEqual(r.stdout, '')
 
 
+class Storm(Background):
+    def test_many_at_once(self):
+        starters = [subprocess.Popen([ALLOT, 'run', '-d', '--vram', '1G', '--', 'sh', '-c', f'echo {i}; exit {i}'], env=self.env,
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) for i in range(24)]
+        ids = [int(p.communicate(timeout=60)[0]) for p in starters]
+        self.assertEqual(len(set(ids)), 24)
+        for i, job in enumerate(ids):
+            self.assertEqual(self.cli('wait', '-t', '60s', job).returncode, i)
+            self.assertEqual(self.cli('logs', job).stdout.splitlines()[-1], str(i))
+        self.assertTrue(until(lambda: not self.ps()))
+
+    def test_many_wait_for_one(self):
+        job = self.detach('--', 'sh', '-c', 'sleep 1; exit 3')
+        waiters = [subprocess.Popen([ALLOT, 'wait', str(job)], env=self.env, stdin=subprocess.DEVNULL) for _ in range(20)]
+        self.children += waiters
+        for p in waiters[::3]:  # who does not want to wait any more
+            p.kill()
+        self.assertEqual({p.wait(30) for p in waiters}, {3, -signal.SIGKILL})
+        self.assertEqual(self.cli('wait', job).returncode, 3)
+
+
 class Waiting(Background):
     def test_the_id_comes_while_it_waits_and_the_log_says_for_what(self):
         holder = self.start_job('--vram', '3G', '--', 'sleep', '60')

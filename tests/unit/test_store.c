@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/registry.h"
+#include "daemon/runs.h"
 #include "daemon/store.h"
 
 #define MAX_JOBS 8
@@ -201,6 +202,62 @@ static void test_other_boot(void **state)
 	store_close(s);
 }
 
+static int note_run(const struct run_record *run, void *context)
+{
+	struct run_record *found = context;
+
+	while (found->id)
+		found++;
+	*found = *run;
+	return 0;
+}
+
+/* what is kept of ended jobs outlives them, and a boot */
+static void test_runs(void **state)
+{
+	struct run_record run = { .id = 7,
+				  .uid = 1000,
+				  .keeper_pid = 42,
+				  .keeper_start = UINT64_MAX,
+				  .queued_s = 1,
+				  .started_s = 2,
+				  .ended_s = 3,
+				  .is_ended = true,
+				  .has_status = true,
+				  .status = 0x8f00,
+				  .name = "n\xc3\xa4me",
+				  .command = "it's \"this\"",
+				  .log = "/some/where" };
+	struct run_record other = { .id = 9 }, found[4] = { 0 };
+	struct folder *f = *state;
+	struct store *s = must_open(f, "boot-1");
+
+	assert_int_equal(store_put_run(s, &run), 0);
+	run.status = 0x0100;
+	assert_int_equal(store_put_run(s, &run), 0);
+	assert_int_equal(store_put_run(s, &other), 0);
+	s = store_close(s);
+	s = must_open(f, "boot-2");
+	assert_int_equal(store_each_run(s, note_run, found), 0);
+	assert_int_equal(found[0].id, 7);
+	assert_int_equal(found[0].uid, 1000);
+	assert_true(found[0].keeper_start == UINT64_MAX);
+	assert_true(found[0].is_ended && found[0].has_status);
+	assert_int_equal(found[0].status, 0x0100);
+	assert_string_equal(found[0].name, run.name);
+	assert_string_equal(found[0].command, run.command);
+	assert_string_equal(found[0].log, run.log);
+	assert_int_equal(found[1].id, 9);
+	assert_false(found[1].is_ended || found[1].has_status);
+	assert_int_equal(found[2].id, 0);
+	assert_int_equal(store_remove_run(s, 7), 0);
+	memset(found, 0, sizeof(found));
+	assert_int_equal(store_each_run(s, note_run, found), 0);
+	assert_int_equal(found[0].id, 9);
+	assert_int_equal(found[1].id, 0);
+	(void)store_close(s);
+}
+
 static void test_context_costs(void **state)
 {
 	struct folder *f = *state;
@@ -344,9 +401,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_comes_back), TEST(test_walk_can_stop),   TEST(test_other_boot),
-		TEST(test_damaged),    TEST(test_context_costs),   TEST(test_newer),
-		TEST(test_no_folder),  TEST(test_unreadable_rows), TEST(test_full_disk),
+		TEST(test_comes_back), TEST(test_walk_can_stop), TEST(test_other_boot),
+		TEST(test_damaged),    TEST(test_runs),          TEST(test_context_costs),
+		TEST(test_newer),      TEST(test_no_folder),     TEST(test_unreadable_rows),
+		TEST(test_full_disk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
