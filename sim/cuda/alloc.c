@@ -96,7 +96,8 @@ static bool can_free(const struct sim_alloc *alloc, CUdeviceptr dptr)
 	if (!alloc || alloc->base != dptr || alloc->is_freed)
 		return false;
 	return alloc->kind == SIM_ALLOC_DEVICE || alloc->kind == SIM_ALLOC_MANAGED ||
-	       alloc->kind == SIM_ALLOC_POOL || alloc->kind == SIM_ALLOC_GRAPH;
+	       alloc->kind == SIM_ALLOC_POOL || alloc->kind == SIM_ALLOC_GRAPH ||
+	       alloc->kind == SIM_ALLOC_EXTERNAL;
 }
 
 static CUresult mem_free(CUcontext ctx, CUdeviceptr dptr)

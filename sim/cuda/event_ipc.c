@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -88,27 +89,54 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 			"%p, %p", (void *)pHandle, (void *)event);
 }
 
+/* what was opened once: it can be opened again when its event, and even its process, is gone */
+static struct event_stamp *known_stamp(const struct handle *handle)
+{
+	static struct known {
+		struct known *next;
+		struct handle handle;
+		struct event_stamp *stamp;
+	} * all;
+	char path[PATH_MAX];
+	struct known *k;
+
+	for (k = all; k; k = k->next)
+		if (k->handle.pid == handle->pid && k->handle.number == handle->number)
+			return k->stamp;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return NULL;
+	k->handle = *handle;
+	k->stamp = path_of(path, handle->pid, handle->number) ? map(path, 0) : NULL;
+	if (!k->stamp) {
+		free(k);
+		return NULL;
+	}
+	k->next = all;
+	all = k;
+	return k->stamp;
+}
+
 static CUresult open_handle(CUcontext ctx, CUevent *ret, const CUipcEventHandle *from)
 {
 	struct event_stamp *stamp;
 	struct handle handle;
-	char path[PATH_MAX];
 	CUevent event;
 	CUresult r;
 
 	memcpy(&handle, from, sizeof(handle));
-	if (!ret || handle.magic != HANDLE_MAGIC)
+	if (!ret)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (handle.magic != HANDLE_MAGIC)
+		return CUDA_ERROR_MAP_FAILED;
 	if (handle.pid == (uint32_t)getpid())
 		return CUDA_ERROR_INVALID_CONTEXT;
-	stamp = path_of(path, handle.pid, handle.number) ? map(path, 0) : NULL;
+	stamp = known_stamp(&handle);
 	if (!stamp)
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_MAP_FAILED;
 	r = event_new(ctx, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, &event);
-	if (r != CUDA_SUCCESS) {
-		munmap(stamp, sizeof(*stamp));
+	if (r != CUDA_SUCCESS)
 		return r;
-	}
 	event->stamp = stamp;
 	*ret = event;
 	return CUDA_SUCCESS;

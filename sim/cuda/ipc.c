@@ -172,6 +172,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 /* Opening. */
 
+/* another allocation in the same block has a range of its own */
 static struct sim_alloc *find_import(CUcontext ctx, const struct wire_handle *wire)
 {
 	struct sim_alloc *alloc;
@@ -220,6 +221,15 @@ static struct sim_device *device_of(uint32_t index)
 	return NULL;
 }
 
+static bool is_owner_gone(const struct wire_handle *wire)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d", wire->pid);
+	return stat(path, &st) != 0;
+}
+
 static CUresult map_owner(CUcontext ctx, const struct wire_handle *wire, struct sim_alloc **ret)
 {
 	AUTO_FD int fd = open_owner(wire);
@@ -228,7 +238,7 @@ static CUresult map_owner(CUcontext ctx, const struct wire_handle *wire, struct 
 	void *map;
 
 	if (fd < 0)
-		return CUDA_ERROR_INVALID_VALUE;
+		return is_owner_gone(wire) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
 	import = calloc(1, sizeof(*import));
 	if (!import)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -252,6 +262,17 @@ static CUresult map_owner(CUcontext ctx, const struct wire_handle *wire, struct 
 	return CUDA_SUCCESS;
 }
 
+/* only one context of a device may have it open */
+static bool is_open_elsewhere(CUcontext ctx, const struct wire_handle *wire)
+{
+	CUcontext other;
+
+	list_for_each (other, &ctx->device->contexts, node)
+		if (other != ctx && find_import(other, wire))
+			return true;
+	return false;
+}
+
 static CUresult open_handle(CUcontext ctx, CUdeviceptr *dptr, const CUipcMemHandle *handle,
 			    unsigned flags)
 {
@@ -264,6 +285,8 @@ static CUresult open_handle(CUcontext ctx, CUdeviceptr *dptr, const CUipcMemHand
 		return CUDA_ERROR_INVALID_VALUE;
 	if (wire.pid == getpid() || !device_of(wire.device_index))
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (is_open_elsewhere(ctx, &wire))
+		return CUDA_ERROR_INVALID_HANDLE;
 	alloc = find_import(ctx, &wire);
 	if (!alloc)
 		result = map_owner(ctx, &wire, &alloc);

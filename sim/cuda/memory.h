@@ -22,6 +22,7 @@ enum sim_alloc_kind {
 	SIM_ALLOC_POOL,     /* stream-ordered */
 	SIM_ALLOC_GRAPH,    /* of a graph's allocation node */
 	SIM_ALLOC_IPC,      /* another process's memory, opened here */
+	SIM_ALLOC_EXTERNAL, /* a buffer of external memory */
 	SIM_ALLOC_RESERVED, /* a VMM address range */
 	SIM_ALLOC_MODULE,   /* a module's global */
 	SIM_ALLOC_ARRAY,    /* behind a CUarray; no address for the program */

@@ -209,7 +209,8 @@ static bool back(struct sim_pool *pool, char *base, uint64_t bytes)
 
 static void release_unit(struct sim_pool *pool, uint64_t unit)
 {
-	va_discard(pool->base + unit * UNIT, UNIT, pool->fd >= 0);
+	if (!pool->share_id) /* importers may have it open: its data stays */
+		va_discard(pool->base + unit * UNIT, UNIT, pool->fd >= 0);
 	pool->backing[unit] = 0;
 	pool->reserved_bytes = size_sat_sub(pool->reserved_bytes, UNIT);
 	if (pool->device)

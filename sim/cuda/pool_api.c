@@ -205,7 +205,7 @@ static CUresult trim_to(CUmemoryPool handle, size_t keep)
 {
 	struct sim_pool *pool = from_handle(handle);
 
-	if (!pool)
+	if (!pool || pool->is_imported)
 		return CUDA_ERROR_INVALID_VALUE;
 	pool_trim(pool, keep);
 	return CUDA_SUCCESS;
@@ -221,7 +221,7 @@ static CUresult get_attribute(CUmemoryPool handle, CUmemPool_attribute attr, voi
 {
 	const struct sim_pool *pool = from_handle(handle);
 
-	if (!pool || !value)
+	if (!pool || !value || pool->is_imported)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (attr) {
 	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
@@ -258,7 +258,7 @@ static CUresult set_attribute(CUmemoryPool handle, CUmemPool_attribute attr, con
 {
 	struct sim_pool *pool = from_handle(handle);
 
-	if (!pool || !value)
+	if (!pool || !value || pool->is_imported)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (attr) {
 	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:

@@ -123,10 +123,12 @@ static CUresult import_pool(CUmemoryPool *ret, int fd, CUmemAllocationHandleType
 	struct stat st;
 	int own;
 
-	if (!ret || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+	if (!ret || flags)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!device || fstat(fd, &st))
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_UNKNOWN;
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (own < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -187,6 +189,11 @@ static CUresult import_pointer(CUdeviceptr *ret, CUmemoryPool handle,
 	    wire.offset > pool->bytes || wire.bytes > pool->bytes - wire.offset)
 		return CUDA_ERROR_INVALID_VALUE;
 	base = (CUdeviceptr)(uintptr_t)pool->base + wire.offset;
+	alloc = sim_alloc_find(base);
+	if (alloc && alloc->base == base && alloc->pool == pool && !alloc->is_freed) {
+		*ret = base; /* once more */
+		return CUDA_SUCCESS;
+	}
 	if (!range_is_free(base, wire.bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	alloc = range_new(base, wire.bytes, wire.bytes, SIM_ALLOC_POOL);

@@ -82,6 +82,7 @@ static bool is_in_reach(CUcontext ctx, const struct sim_ptr *at, bool is_write)
 	case SIM_ALLOC_HOST:
 	case SIM_ALLOC_REGISTERED:
 	case SIM_ALLOC_IPC:
+	case SIM_ALLOC_EXTERNAL:
 	case SIM_ALLOC_GRAPH:
 	case SIM_ALLOC_ARRAY:
 		break;
@@ -116,6 +117,9 @@ void sim_range_end(struct sim_alloc *alloc)
 		break;
 	case SIM_ALLOC_IPC:
 		sim_ipc_range_end(alloc);
+		break;
+	case SIM_ALLOC_EXTERNAL:
+		sim_external_range_end(alloc);
 		break;
 	case SIM_ALLOC_HOST:
 		va_unmap((void *)(uintptr_t)alloc->base, alloc->mapped_bytes);
@@ -343,10 +347,11 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 
 /* DMA buffers need a kernel driver: every question is checked, and none answered. */
 
-static CUresult range_handle(int *fd, CUdeviceptr ptr, size_t bytes, CUmemRangeHandleType type)
+static CUresult range_handle(int *fd, CUdeviceptr ptr, size_t bytes, CUmemRangeHandleType type,
+			     unsigned long long flags)
 {
-	if (!fd || !bytes || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || ptr % 4096 ||
-	    bytes % 4096)
+	if (!fd || flags & ~(unsigned long long)CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE ||
+	    !bytes || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || ptr % 4096 || bytes % 4096)
 		return CUDA_ERROR_INVALID_VALUE;
 	*fd = -1;
 	return sim_ptr_check(ptr, bytes, false) ? CUDA_ERROR_INVALID_VALUE
@@ -357,6 +362,6 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t si
 				       CUmemRangeHandleType handleType, unsigned long long flags)
 {
 	return SIM_CALL(cuMemGetHandleForAddressRange, SIM_CTX | SIM_LOCK,
-			range_handle(handle, dptr, size, handleType),
+			range_handle(handle, dptr, size, handleType, flags),
 			"dptr=%#llx bytes=%zu flags=%llu", dptr, size, flags);
 }

@@ -30,6 +30,7 @@ void sim_pool_range_end(struct sim_alloc *alloc);
 /** sim_pool_mapping - the chunk that holds @alloc: its bytes and base */
 size_t sim_pool_mapping(const struct sim_alloc *alloc, CUdeviceptr *ret_base);
 void sim_ipc_range_end(struct sim_alloc *alloc);
+void sim_external_range_end(struct sim_alloc *alloc);
 
 /** sim_vmm_find - the mapping in a reservation that contains @ptr; false: a hole */
 bool sim_vmm_find(CUdeviceptr ptr, struct sim_ptr *ret);

@@ -233,7 +233,7 @@ static CUresult export_fd(int *ret, CUmemGenericAllocationHandle id, CUmemAlloca
 
 	if (!ret || !handle || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (handle->phys.fd < 0)
+	if (!(handle->prop.requestedHandleTypes & type))
 		return CUDA_ERROR_INVALID_VALUE;
 	fd = reopen(handle->phys.fd);
 	if (fd < 0)
@@ -256,7 +256,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 }
 
 /* whose memory @fd is; false when it is none of a simulator's */
-static bool identify_fd(int fd, CUmemLocation *location, size_t *bytes)
+bool vmm_identify_fd(int fd, CUmemLocation *location, size_t *bytes)
 {
 	char path[64], target[128];
 	struct stat st;
@@ -303,14 +303,15 @@ static CUresult import_fd(CUmemGenericAllocationHandle *ret, int fd, CUmemAlloca
 {
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-	};
+	}; /* no handle types: what was imported cannot be exported again */
 	struct vmm_handle *handle;
 	size_t bytes;
 
+	if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!ret || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!identify_fd(fd, &prop.location, &bytes))
+	if (!vmm_identify_fd(fd, &prop.location, &bytes))
 		return CUDA_ERROR_UNKNOWN;
 	handle = handle_new(&prop, prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE
 					   ? sim_device(prop.location.id)

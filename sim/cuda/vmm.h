@@ -27,6 +27,9 @@ struct vmm_handle {
 /** vmm_handle_find - NULL when there is no such handle, or its last reference is released */
 struct vmm_handle *vmm_handle_find(CUmemGenericAllocationHandle id);
 
+/** vmm_identify_fd - whose memory @fd is; false when it is none of a simulator's */
+bool vmm_identify_fd(int fd, CUmemLocation *location, size_t *bytes);
+
 /** vmm_handle_settle - free it when neither references nor mappings are left */
 void vmm_handle_settle(struct vmm_handle *handle);
 

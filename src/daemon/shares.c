@@ -24,12 +24,16 @@ void shares_out(struct daemon *d, struct peer *peer, const struct wire_message *
 {
 	const struct wire_share_out *m = msg->payload;
 	struct ledger_share_key key = key_of(&m->key);
+	unsigned flags = 0;
 	int r;
 
 	if (!is_program(peer, msg))
 		return;
-	r = ledger_share_out(d->ledger, peer->process->account, m->slot, &key, m->bytes,
-			     m->flags & WIRE_SHARE_UNSHOWN ? SHARE_UNSHOWN : 0);
+	if (m->flags & WIRE_SHARE_UNSHOWN)
+		flags |= SHARE_UNSHOWN;
+	if (m->flags & WIRE_SHARE_BY_DESCRIPTOR)
+		flags |= SHARE_BY_DESCRIPTOR;
+	r = ledger_share_out(d->ledger, peer->process->account, m->slot, &key, m->bytes, flags);
 	peer_ok(peer, msg->request_id, r == 0);
 }
 
@@ -41,7 +45,8 @@ void shares_in(struct daemon *d, struct peer *peer, const struct wire_message *m
 	if (!is_program(peer, msg))
 		return;
 	peer_ok(peer, msg->request_id,
-		ledger_share_in(d->ledger, peer->process->account, &key, m->bytes) == 0);
+		ledger_share_in(d->ledger, peer->process->account, &key, m->bytes,
+				clock_now_ns()) == 0);
 }
 
 void shares_close(struct daemon *d, struct peer *peer, const struct wire_message *msg)

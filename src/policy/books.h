@@ -136,8 +136,9 @@ struct account {
 	uint64_t granted;
 	uint64_t pending;
 	uint64_t overhead;
-	uint64_t inherited;         /* Σ of its imports, whose owners are gone */
-	uint64_t inherited_unshown; /* the part that NVML shows with nobody */
+	uint64_t inherited;             /* Σ of its imports, whose owners are gone */
+	uint64_t inherited_unshown;     /* the part that NVML shows with nobody */
+	uint64_t overhead_since_import; /* so much of the overhead came while something was open */
 	struct list exports, imports;
 	uint64_t charged;            /* as it stands in the sums */
 	unsigned creating, settling; /* contexts */
@@ -231,6 +232,8 @@ struct ledger {
 	struct list settling, ready, gone, job_events;
 	uint64_t last_id, last_seq, pass;
 	struct list shares[SHARE_BUCKETS]; /* by key */
+	struct list orphans;               /* shares without owner and importers, by age */
+	unsigned n_orphans;
 };
 
 /* ledger.c */

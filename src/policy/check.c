@@ -15,6 +15,8 @@ static const char *check_process(const struct ledger_process *p)
 			return "a figure wrapped";
 		if (a->pending && !a->creating && !a->settling)
 			return "an estimate is pending without a context";
+		if (a->overhead_since_import > a->overhead)
+			return "more overhead came of late than there is";
 		if (a->inherited > most || a->inherited_unshown > a->inherited)
 			return "an inheritance wrapped";
 		if (p->state == LEDGER_ATTACHED && a->inherited != shares_inherited(a))

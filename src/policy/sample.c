@@ -108,6 +108,9 @@ static void read_figures(const struct ledger *l, struct gpu *g, const struct led
 
 static void set_overhead(struct account *a, uint64_t bytes, uint64_t now_ns)
 {
+	if (bytes > a->overhead && !list_is_empty(&a->imports))
+		a->overhead_since_import += bytes - a->overhead;
+	a->overhead_since_import = size_min(a->overhead_since_import, bytes);
 	a->overhead = bytes;
 	account_update(a, now_ns);
 }
@@ -259,7 +262,8 @@ static void sample_lone(struct ledger *l, struct account *a, bool same, uint64_t
 		return;
 	}
 	if (p->state == LEDGER_DYING && !a->figure) {
-		a->pending = a->overhead = a->inherited = a->inherited_unshown = 0;
+		a->pending = a->overhead = a->overhead_since_import = 0;
+		a->inherited = a->inherited_unshown = 0;
 		account_set_granted(l, a, 0, now_ns);
 		a->released = true;
 		a->lease->gpu->n_dying--;
@@ -271,7 +275,7 @@ static void sample_lone(struct ledger *l, struct account *a, bool same, uint64_t
 	if (same && a->measured_valid && (a->seen || a->figure)) {
 		a->agreed = true;
 		if (p->state == LEDGER_DETACHED)
-			a->overhead = measured_now(l, a);
+			set_overhead(a, measured_now(l, a), now_ns);
 		if (a->unsettled_until_ns)
 			a->lease->gpu->dirty = true;
 		a->unsettled_until_ns = 0;

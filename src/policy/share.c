@@ -15,6 +15,8 @@ struct share {
 	struct list of_owner;
 	uint64_t bytes;
 	bool is_unshown;
+	bool is_by_descriptor;
+	struct list orphans; /* while neither owned nor open, but perhaps in a descriptor */
 	struct list imports; /* the first is the heir */
 };
 
@@ -66,8 +68,15 @@ static void inherit(struct import *i, uint64_t bytes, uint64_t now_ns)
 
 	i->inherited += bytes;
 	a->inherited += bytes;
-	if (i->share->is_unshown)
+	if (i->share->is_unshown) {
 		a->inherited_unshown += bytes;
+	} else {
+		/* NVML may have told us before the owner did */
+		uint64_t told = size_min(bytes, a->overhead_since_import);
+
+		a->overhead -= told;
+		a->overhead_since_import -= told;
+	}
 	a->granted_peak = size_max(a->granted_peak, a->granted + a->inherited);
 	a->grants++; /* a sample that is under way may have seen it or not */
 	a->agreed = false;
@@ -111,24 +120,44 @@ static uint64_t pass_on(struct ledger *l, struct share *s, uint64_t bytes, uint6
 
 /* ---- ends ---- */
 
-static void settle_share(struct share *s)
+static void share_free(struct ledger *l, struct share *s)
 {
-	if (s->owner || !list_is_empty(&s->imports))
-		return;
+	if (list_is_linked(&s->orphans))
+		l->n_orphans--;
+	list_del(&s->orphans);
 	list_del(&s->node);
 	free(s);
 }
 
-static void disown(struct share *s)
+/*
+ * Neither owned nor open: gone, unless a descriptor keeps it, which somebody may still import.
+ * That cannot be known, so the youngest of such shares are remembered.
+ */
+static void settle_share(struct ledger *l, struct share *s)
+{
+	if (s->owner || !list_is_empty(&s->imports))
+		return;
+	if (!s->is_by_descriptor || s->is_unshown || !s->bytes) {
+		share_free(l, s);
+		return;
+	}
+	if (!l->orphans.next)
+		list_init(&l->orphans);
+	list_append(&l->orphans, &s->orphans);
+	if (++l->n_orphans > LEDGER_MAX_ORPHANS)
+		share_free(l, list_entry(l->orphans.next, struct share, orphans));
+}
+
+static void disown(struct ledger *l, struct share *s)
 {
 	s->owner->process->n_shares--;
 	s->owner = NULL;
 	list_del(&s->of_owner);
-	settle_share(s);
+	settle_share(l, s);
 }
 
 /* @dead: what nobody inherits stays charged until NVML shows that it is gone */
-static void drop_import(struct import *i, bool dead, uint64_t now_ns)
+static void drop_import(struct ledger *l, struct import *i, bool dead, uint64_t now_ns)
 {
 	struct share *s = i->share;
 	uint64_t bytes = i->inherited;
@@ -146,8 +175,10 @@ static void drop_import(struct import *i, bool dead, uint64_t now_ns)
 	}
 	i->account->process->n_shares--;
 	list_del(&i->of_account);
+	if (list_is_empty(&i->account->imports))
+		i->account->overhead_since_import = 0;
 	free(i);
-	settle_share(s);
+	settle_share(l, s);
 }
 
 /** shares_gone - a process ended (or became another program): its memory goes to its importers */
@@ -159,10 +190,10 @@ void shares_gone(struct ledger *l, struct ledger_process *p, uint64_t now_ns)
 		struct import *i, *next_import;
 
 		list_for_each_safe (i, next_import, &a->imports, of_account)
-			drop_import(i, true, now_ns);
+			drop_import(l, i, true, now_ns);
 		list_for_each_safe (s, next_share, &a->exports, of_owner) {
 			(void)pass_on(l, s, s->is_unshown ? UINT64_MAX : s->bytes, now_ns);
-			disown(s);
+			disown(l, s);
 		}
 	}
 }
@@ -221,7 +252,7 @@ int ledger_share_out(struct ledger *l, struct ledger_process *p, unsigned slot,
 	if (!a || p->state != LEDGER_ATTACHED || bytes > a->lease->gpu->total_bytes)
 		return -EINVAL;
 	if (s) {
-		if (s->owner != a)
+		if (!s->owner || s->owner != a)
 			return -EEXIST;
 		s->bytes = bytes;
 		return 0;
@@ -236,6 +267,7 @@ int ledger_share_out(struct ledger *l, struct ledger_process *p, unsigned slot,
 	s->owner = a;
 	s->bytes = bytes;
 	s->is_unshown = flags & SHARE_UNSHOWN;
+	s->is_by_descriptor = flags & SHARE_BY_DESCRIPTOR;
 	list_init(&s->imports);
 	list_append(bucket_of(l, key), &s->node);
 	list_append(&a->exports, &s->of_owner);
@@ -252,7 +284,7 @@ static struct account *account_on(struct ledger_process *p, const struct gpu *g)
 }
 
 int ledger_share_in(struct ledger *l, struct ledger_process *p, const struct ledger_share_key *key,
-		    uint64_t bytes)
+		    uint64_t bytes, uint64_t now_ns)
 {
 	struct share *s = find_share(l, key);
 	struct account *a = s ? account_on(p, s->gpu) : NULL;
@@ -275,6 +307,11 @@ int ledger_share_in(struct ledger *l, struct ledger_process *p, const struct led
 	}
 	i->opens += i->opens < UINT32_MAX;
 	i->bytes = size_min(size_sat_add(i->bytes, bytes), s->gpu->total_bytes);
+	if (list_is_linked(&s->orphans)) {
+		list_del(&s->orphans);
+		l->n_orphans--;
+		inherit(i, s->bytes, now_ns);
+	}
 	return 0;
 }
 
@@ -286,7 +323,7 @@ void ledger_share_close(struct ledger *l, struct ledger_process *p,
 
 	if (!i || (--i->opens && !all))
 		return;
-	drop_import(i, false, now_ns);
+	drop_import(l, i, false, now_ns);
 }
 
 uint64_t ledger_share_freed(struct ledger *l, struct ledger_process *p,
@@ -300,6 +337,6 @@ uint64_t ledger_share_freed(struct ledger *l, struct ledger_process *p,
 		return 0;
 	moved = pass_on(l, s, s->is_unshown ? bytes : size_min(bytes, s->bytes), now_ns);
 	if (last)
-		disown(s);
+		disown(l, s);
 	return moved;
 }

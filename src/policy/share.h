@@ -27,9 +27,10 @@
  *
  * What is not known here is NVML's to settle: exports from before a restart of allotd, owners
  * outside of every job, descriptors without a mark, more than LEDGER_MAX_SHARES.  Then the
- * importer's figure rises when the owner is gone, and becomes overhead within a second.  A memory
- * that only a descriptor keeps, which nobody imported, is nobody's, and subtracted from the card
- * like a stranger's.
+ * importer's figure rises when the owner is gone, and becomes overhead within a second.
+ *
+ * What only a descriptor keeps (SHARE_BY_DESCRIPTOR) is on the card and nobody's, subtracted like a
+ * stranger's; who imports it then is charged for it from that moment.
  *
  * Nothing a tenant says here lets it hold more: a lie moves a charge to a process that had said
  * that it opens the share, and what the owner really holds NVML shows.
@@ -43,8 +44,12 @@ struct ledger_share_key {
 	uint64_t word[2];
 };
 
-#define SHARE_UNSHOWN \
-	(1u << 0) /* NVML does not show it with an importer; bytes are the importers' */
+#define LEDGER_MAX_ORPHANS 1024 /* shares that perhaps only a descriptor keeps */
+
+/* NVML does not show it with an importer; bytes are the importers' */
+#define SHARE_UNSHOWN (1u << 0)
+/* others may import it when its owner is gone */
+#define SHARE_BY_DESCRIPTOR (1u << 1)
 
 /**
  * ledger_share_out - @p lets others open @bytes of its memory in @slot
@@ -60,7 +65,7 @@ int ledger_share_out(struct ledger *l, struct ledger_process *p, unsigned slot,
  * Before the driver is asked to.  Returns 0; -ENOENT (nothing is known of it), -ENOSPC, -ENOMEM.
  */
 int ledger_share_in(struct ledger *l, struct ledger_process *p, const struct ledger_share_key *key,
-		    uint64_t bytes);
+		    uint64_t bytes, uint64_t now_ns);
 
 /** ledger_share_close - … closed it (@all: as often as it was opened), or could not open it */
 void ledger_share_close(struct ledger *l, struct ledger_process *p,

@@ -33,6 +33,7 @@ enum block_kind {
 	BLOCK_PHYSICAL,   /* not in the table; count: handles and mappings that keep it */
 	BLOCK_SHARED,     /* not in the table, `other` of exported memory: its key (share.h) */
 	BLOCK_IMPORTED,   /* as BLOCK_PHYSICAL, of somebody else's memory */
+	BLOCK_PIECE,      /* key: device pointer of a pool that was imported; other: that pool */
 	BLOCK_OPENED,     /* key: address, pool or external memory of somebody else's */
 	BLOCK_GRAPH,      /* key: CUgraph; count: bytes of its allocation nodes */
 	BLOCK_GRAPH_EXEC, /* key: CUgraphExec; count: as above */

@@ -166,14 +166,14 @@ static void get_key(struct block *b, void *arg)
 }
 
 /* an export of @handle, known by @key: once for each memory */
-static void exported(CUmemGenericAllocationHandle handle, struct wire_share_key key)
+static void exported(CUmemGenericAllocationHandle handle, struct wire_share_key key, unsigned flags)
 {
 	struct exporting e = { .record = share_record(BLOCK_SHARED, key) };
 
 	if (e.record)
 		(void)blocks_visit(BLOCK_HANDLE, handle, note_handle_export, &e);
 	if (e.is_first)
-		share_out(e.slot, key, e.bytes, 0);
+		share_out(e.slot, key, e.bytes, flags);
 	else
 		blocks_discard(e.record);
 }
@@ -192,7 +192,7 @@ static void exported_fd(CUmemGenericAllocationHandle handle, int fd)
 	if (!mark || fd_mark_set(fd, mark))
 		return;
 	if (!old.word[0])
-		exported(handle, share_key_of_mark(mark));
+		exported(handle, share_key_of_mark(mark), WIRE_SHARE_BY_DESCRIPTOR);
 }
 
 CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
@@ -208,7 +208,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 	if (rc == CUDA_SUCCESS && handleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		exported_fd(handle, *(int *)shareableHandle);
 	else if (rc == CUDA_SUCCESS && handleType == CU_MEM_HANDLE_TYPE_FABRIC)
-		exported(handle, share_key_of(shareableHandle, sizeof(CUmemFabricHandle)));
+		exported(handle, share_key_of(shareableHandle, sizeof(CUmemFabricHandle)), 0);
 	guard_leave();
 	return rc;
 }
@@ -334,31 +334,67 @@ static void get_opened_key(struct block *b, void *arg)
 	*(struct wire_share_key *)arg = share_record_key(b);
 }
 
+/* each once, however often it is imported; freed here, it stays all the same (measured) */
+static void opened_pointer(CUmemoryPool pool, CUdeviceptr ptr)
+{
+	struct wire_share_key key;
+	struct block *b, *dead;
+	CUdeviceptr base;
+	size_t bytes = 0;
+
+	if (!blocks_visit(BLOCK_OPENED, (uintptr_t)pool, get_opened_key, &key) ||
+	    real_cuMemGetAddressRange_v2(&base, &bytes, ptr) != CUDA_SUCCESS)
+		return;
+	b = blocks_reserve();
+	if (!b)
+		return;
+	b->kind = BLOCK_PIECE;
+	b->key = ptr;
+	b->charge = CHARGE_NONE;
+	b->other = pool;
+	dead = blocks_insert(b);
+	if (!dead)
+		(void)share_in(key, size_round_up(bytes, 2 * MIB));
+	blocks_discard(dead);
+}
+
 CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool,
 				CUmemPoolPtrExportData *shareData)
 {
-	struct wire_share_key key;
-	CUdeviceptr base;
-	size_t bytes = 0;
 	CUresult rc;
 
 	if (!guard_enter())
 		return real_cuMemPoolImportPointer(ptr_out, pool, shareData);
 	rc = real_cuMemPoolImportPointer(ptr_out, pool, shareData);
-	if (rc == CUDA_SUCCESS &&
-	    blocks_visit(BLOCK_OPENED, (uintptr_t)pool, get_opened_key, &key) &&
-	    real_cuMemGetAddressRange_v2(&base, &bytes, *ptr_out) == CUDA_SUCCESS)
-		(void)share_in(key, size_round_up(bytes, 2 * MIB));
+	if (rc == CUDA_SUCCESS)
+		opened_pointer(pool, *ptr_out);
 	guard_leave();
 	return rc;
+}
+
+struct piece {
+	void *pool;
+	uint64_t ptr;
+};
+
+static bool is_of_pool(struct block *b, void *arg)
+{
+	struct piece *piece = arg;
+
+	piece->ptr = b->key;
+	return b->other == piece->pool;
 }
 
 void share_pool_ended(CUmemoryPool pool)
 {
 	struct block *b = blocks_take(BLOCK_OPENED, (uintptr_t)pool);
+	struct piece piece = { .pool = pool };
 
-	if (b)
-		share_close(share_record_key(b), true);
+	if (!b)
+		return;
+	while (blocks_find(BLOCK_PIECE, is_of_pool, &piece))
+		blocks_discard(blocks_take(BLOCK_PIECE, piece.ptr));
+	share_close(share_record_key(b), true);
 	blocks_discard(b);
 }
 

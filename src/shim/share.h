@@ -33,7 +33,7 @@ struct wire_share_key share_key_of_mark(uint64_t mark);
 /** share_new_mark - a mark that nobody else has; 0: none is to be had */
 uint64_t share_new_mark(void);
 
-/** share_out - others may open @bytes of ours on @slot; @flags: WIRE_SHARE_UNSHOWN */
+/** share_out - others may open @bytes of ours on @slot; @flags: WIRE_SHARE_* */
 void share_out(int slot, struct wire_share_key key, uint64_t bytes, unsigned flags);
 
 /** share_in - we are about to open it; false: allotd does not know it, and need not be told more */

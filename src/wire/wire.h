@@ -229,9 +229,10 @@ struct wire_share_out {
 	uint32_t slot;
 	uint32_t flags; /* WIRE_SHARE_* */
 };
-#define WIRE_SHARE_UNSHOWN (1u << 0) /* a pool: NVML shows it with no importer */
-#define WIRE_SHARE_ALL     (1u << 1) /* SHARE_CLOSE: every open of it */
-#define WIRE_SHARE_LAST    (1u << 2) /* SHARE_FREED: and nothing more of it is shared */
+#define WIRE_SHARE_UNSHOWN       (1u << 0) /* a pool: NVML shows it with no importer */
+#define WIRE_SHARE_ALL           (1u << 1) /* SHARE_CLOSE: every open of it */
+#define WIRE_SHARE_LAST          (1u << 2) /* SHARE_FREED: and nothing more of it is shared */
+#define WIRE_SHARE_BY_DESCRIPTOR (1u << 3) /* SHARE_OUT: also when its owner is gone */
 
 struct wire_share_in {
 	struct wire_share_key key;

@@ -77,6 +77,8 @@ struct family {
 	F(process)      \
 	F(pair)         \
 	F(visible)      \
+	F(share_own)    \
+	F(share)        \
 	F(nvml)
 
 #define DECLARE_FAMILY(name) extern const struct family name##_family;

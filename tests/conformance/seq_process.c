@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Between processes: legacy IPC, VMM handles, fork. */
 #include "conform.h"
+#include "partner.h"
 
 #include <spawn.h>
 #include <stdio.h>
@@ -125,6 +126,8 @@ int helper_main(const char *what, const char *arg)
 		rc = helper_ipc_event(arg);
 	else if (strcmp(what, "vmm-import") == 0)
 		rc = helper_vmm_import(arg);
+	else if (strcmp(what, "partner") == 0)
+		rc = partner_main();
 	out_flush();
 	_exit(rc);
 }

@@ -26,7 +26,7 @@ static int in(struct world *w, struct program *a, uint64_t key, uint64_t bytes)
 {
 	struct ledger_share_key k = key_of(key);
 
-	return ledger_share_in(w->l, a->p, &k, bytes);
+	return ledger_share_in(w->l, a->p, &k, bytes, w->now);
 }
 
 static void shut(struct world *w, struct program *a, uint64_t key, bool all)
@@ -256,6 +256,66 @@ static void a_pool(void **state)
 	}
 	shut(&w, &b, 1, true);
 	assert_int_equal(used(&w, k), 500 * MIB);
+	world_fini(&w);
+}
+
+/* the owner has freed and not yet said so when NVML looks, and when it dies */
+static void nvml_is_sometimes_the_first(void **state)
+{
+	struct program a, b, *all[] = { &a, &b };
+	struct world w;
+
+	(void)state;
+	world_init_1(&w, 100);
+	start(&w, &a, job_of(&w, 1, 0, 10 * GIB), 100);
+	start(&w, &b, job_of(&w, 2, 0, 10 * GIB), 101);
+	b.slot[0].driver = 500 * MIB;
+	assert_int_equal(take(&w, &a, 3 * GIB), LEDGER_OK);
+	assert_int_equal(out(&w, &a, 1, 2 * GIB, 0), 0);
+	assert_int_equal(out(&w, &a, 2, GIB, 0), 0);
+	sample(&w, all, 2, 0);
+	assert_int_equal(in(&w, &b, 1, 0), 0);
+	assert_int_equal(in(&w, &b, 2, 0), 0);
+	b.slot[0].driver += 2 * GIB;
+	sample(&w, all, 2, 0);
+	assert_int_equal(freed(&w, &a, 1, 2 * GIB, true), 2 * GIB);
+	assert_int_equal(figures(&w, &b).held_bytes, 2 * GIB + 500 * MIB);
+	assert_int_equal(figures(&w, &b).overhead_bytes, 500 * MIB);
+	b.slot[0].driver += GIB;
+	sample(&w, all, 2, 0);
+	ledger_process_dead(w.l, a.p, w.now);
+	assert_int_equal(figures(&w, &b).held_bytes, 3 * GIB + 500 * MIB);
+	assert_int_equal(figures(&w, &b).overhead_bytes, 500 * MIB);
+	world_fini(&w);
+}
+
+/* nobody owns it, nobody has it open, and then somebody imports it from a descriptor */
+static void from_a_descriptor(void **state)
+{
+	struct program a, b;
+	struct world w;
+
+	(void)state;
+	world_init_1(&w, 100);
+	start(&w, &a, job_of(&w, 1, 0, 10 * GIB), 100);
+	start(&w, &b, job_of(&w, 2, 0, 10 * GIB), 101);
+	assert_int_equal(take(&w, &a, 2 * GIB), LEDGER_OK);
+	assert_int_equal(out(&w, &a, 1, 2 * GIB, SHARE_BY_DESCRIPTOR), 0);
+	assert_int_equal(freed(&w, &a, 1, 2 * GIB, true), 0);
+	assert_int_equal(in(&w, &b, 1, 0), 0);
+	assert_int_equal(figures(&w, &b).held_bytes, 2 * GIB);
+	shut(&w, &b, 1, false);
+	assert_int_equal(figures(&w, &b).held_bytes, 0);
+	assert_int_equal(in(&w, &a, 1, 0), 0);
+	assert_int_equal(figures(&w, &a).inherited_bytes, 2 * GIB);
+	shut(&w, &a, 1, false);
+	/* the oldest are forgotten */
+	for (uint64_t i = 2; i < LEDGER_MAX_ORPHANS + 2; i++) {
+		assert_int_equal(out(&w, &a, i, MIB, SHARE_BY_DESCRIPTOR), 0);
+		assert_int_equal(freed(&w, &a, i, 0, true), 0);
+	}
+	assert_int_equal(in(&w, &b, 1, 0), -ENOENT);
+	assert_int_equal(in(&w, &b, 2, 0), 0);
 	world_fini(&w);
 }
 
@@ -582,6 +642,8 @@ int main(void)
 		cmocka_unit_test(the_owner_dies_then_one_importer_after_the_other),
 		cmocka_unit_test(what_nvml_does_not_show_is_cut),
 		cmocka_unit_test(a_pool),
+		cmocka_unit_test(nvml_is_sometimes_the_first),
+		cmocka_unit_test(from_a_descriptor),
 		cmocka_unit_test(bounds),
 		cmocka_unit_test(any_order),
 	};
