@@ -2,6 +2,7 @@
 """tenants and other peers that mean harm: what they can reach, and that others do not feel it"""
 import os
 import signal
+import subprocess
 import time
 
 import wire
@@ -241,6 +242,43 @@ class Order(Hostile):
         keeper.send("ENDED", status=2**32 - 1)
         self.served(neighbour)
         self.assertEqual([i["job_id"] for i in self.ps() if i["pid"] == neighbour.os_pid], neighbour_job)
+
+
+class Adoption(Hostile):
+    def adopt(self, fds, **values):
+        conn = wire.Conn(self.socket)
+        try:
+            answer = conn.call("ADOPT", fds=fds, name="x", **values)
+            return answer.type, answer.body["code"], answer.body["text"]
+        finally:
+            conn.close()
+
+    def test_what_comes_with_it(self):
+        """only a pidfd of a living process that uses a GPU; nothing is kept of the rest"""
+        self.start()
+        neighbour = self.neighbour()
+        before = self.fds_of_daemon()
+        dead = subprocess.Popen(["sleep", "60"])
+        idle = subprocess.Popen(["sleep", "60"])
+        gone, there = os.pidfd_open(dead.pid), os.pidfd_open(idle.pid)
+        null, (a, b) = os.open("/dev/null", os.O_RDONLY), os.pipe()
+        dead.kill()
+        self.assertIn(self.adopt([gone])[:2], (("ERROR", 2), ("ERROR", 6)))  # dying, or a zombie
+        dead.wait()
+        self.assertEqual(self.adopt([gone])[:2], ("ERROR", 6))
+        for fds, code, words in (([], 2, "one pidfd"), ([there, there], 2, "one pidfd"), ([null], 2, "no pidfd"),
+                                 ([a], 2, "no pidfd"), ([there], 2, "neither it nor a child")):
+            kind, got, text = self.adopt(fds, pid=idle.pid)
+            self.assertEqual((kind, got), ("ERROR", code), text)
+            self.assertIn(words, text)
+            self.served(neighbour)
+        for values in ({"request": 1, "request_permille": 5}, {"limit_permille": 1001}, {"job_class": 7}):
+            self.assertEqual(self.adopt([there], **values)[:2], ("ERROR", 2), values)
+        idle.kill()
+        idle.wait()
+        for fd in (gone, there, null, a, b):
+            os.close(fd)
+        self.until(lambda: self.fds_of_daemon() == before, what="the descriptors are closed")
 
 
 if __name__ == "__main__":
