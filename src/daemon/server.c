@@ -173,16 +173,26 @@ static const struct peers_ops peers_ops = {
 };
 static const struct sampler_ops sampler_ops = { .gpu = gpus_on_gpu, .done = gpus_on_done };
 
+#define DESCRIPTORS_MIN 32
+
 /* a descriptor for each connection, process and page; sockets of 4096 processes need it */
-static void raise_descriptor_limit(void)
+static int raise_descriptor_limit(struct err *err)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == limit.rlim_max)
-		return;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return 0;
+	if (limit.rlim_max < DESCRIPTORS_MIN) /* it would listen, and be able to hear nobody */
+		return err_set(err, -EMFILE,
+			       "may open %llu files, and needs %d to serve anybody: start it with "
+			       "a higher limit (ulimit -n, LimitNOFILE=)",
+			       (unsigned long long)limit.rlim_max, DESCRIPTORS_MIN);
+	if (limit.rlim_cur == limit.rlim_max)
+		return 0;
 	limit.rlim_cur = limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
 		log_warn("cannot raise the limit of open files: %s, ignoring", strerror(errno));
+	return 0;
 }
 
 static int choose_driver(struct daemon *d, const struct server_options *o, struct err *err)
@@ -397,10 +407,9 @@ struct daemon *server_new(const struct server_options *options, struct err *err)
 	d->ready_fd = options->ready_fd;
 	d->instance.state_lock = d->instance.socket_lock = d->instance.sim_lock = -1;
 	registry_init(&d->registry);
-	raise_descriptor_limit();
 	ignore_signals();
 	ask_for_short_slices();
-	if (build(d, options, err) < 0)
+	if (raise_descriptor_limit(err) < 0 || build(d, options, err) < 0)
 		return server_free(d);
 	return d;
 }
