@@ -104,7 +104,10 @@ static uint64_t pass_on(struct ledger *l, struct share *s, uint64_t bytes, uint6
 
 	if (list_is_empty(&s->imports))
 		return 0;
-	heir = list_entry(s->imports.next, struct import, of_share);
+	/* one that imported its own goes on paying */
+	heir = find_import(s, a->process);
+	if (!heir)
+		heir = list_entry(s->imports.next, struct import, of_share);
 	if (s->is_unshown)
 		bytes = size_min(bytes, size_sat_sub(heir->bytes, heir->inherited));
 	bytes = size_min(bytes, a->granted - account_credit(l, a));

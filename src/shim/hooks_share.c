@@ -4,10 +4,12 @@
  * memory.
  *
  * The owner pays, importers pay nothing until it is gone (policy/share.h).  Nothing here changes
- * what the driver does or answers: it decides who may open what.  Event handles cost nothing and
- * pass.  So do multicast objects and dma-buf descriptors, whose cost nobody tells us: what they
- * take or keep shows up in NVML.  Memory that only a descriptor keeps, which nobody has imported,
- * is on the card and nobody's.
+ * what the driver does or answers: it decides who may open what, also across jobs and users.
+ *
+ * Event handles cost nothing and pass.  Multicast objects pass (none could be made on the card that
+ * was measured); what they take shows up in NVML.  A dma-buf descriptor keeps memory on the card
+ * that was freed (measured), and so does the descriptor of a handle that nobody has imported: such
+ * memory is nobody's, and subtracted from the card like a stranger's.
  */
 #include "base/size.h"
 #include "shim/devices.h"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that processes share: its owner pays, then who still has it open; never both, never nobody."""
 import os
+import random
 import signal
 
 import tap
@@ -77,6 +78,12 @@ class Sharing(world.World):
         owner.do(f'send {mine} {self.box(importer)}')
         return mine, importer.make('receive')
 
+    def external(self, owner, importer, size='1G'):
+        mine = owner.make(f'create {size}')
+        owner.do(f'fill {mine} 77')
+        owner.do(f'send {mine} {self.box(importer)}')
+        return mine, importer.make('receive-external')
+
     def pool(self, owner, importer, size='1G'):
         mine = owner.make(f'pool {size}')
         owner.do(f'fill {mine} 77')
@@ -130,6 +137,9 @@ class Sharing(world.World):
     def test_a8_vmm_import_costs_nothing(self):
         self.importer_is_free(self.vmm)
 
+    def test_external_memory_costs_nothing(self):
+        self.importer_is_free(self.external)
+
     def test_pool_import_costs_nothing(self):
         self.importer_is_free(self.pool)
 
@@ -155,6 +165,9 @@ class Sharing(world.World):
 
     def test_vmm_is_inherited_when_the_owner_frees(self):
         self.owner_frees(self.vmm, lambda importer, theirs: importer.do(f'free {theirs}'))
+
+    def test_external_memory_is_inherited_when_the_owner_frees(self):
+        self.owner_frees(self.external, lambda importer, theirs: importer.do(f'free {theirs}'))
 
     def test_what_a_pool_leaves_is_inherited(self):
         owner, importer = self.pair()
@@ -232,12 +245,79 @@ class Sharing(world.World):
         second.kill()
         self.assertTrue(until(lambda: self.held() <= context + 64 * MIB, 5), self.status())
 
+    def test_sharing_onwards_and_back(self):
+        """a handle that was imported is retained, its mapping goes, and the owner imports its own"""
+        owner, importer = self.pair()
+        context = self.base(importer)
+        mine, theirs = self.vmm(owner, importer)
+        kept = importer.make(f'retain {theirs}')
+        owner.do(f'send {mine} {self.box(owner)}')
+        again = owner.make('receive')
+        owner.do(f'free {mine}')
+        self.stays_at('importer', context)  # the owner has it open itself, but was not the first
+        owner.do(f'free {again}')
+        self.comes_to('importer', context + GIB)
+        importer.do(f'free {theirs}')
+        self.stays_at('importer', context + GIB)
+        importer.do(f'free {kept}')
+        self.comes_to('importer', context)
+        self.comes_to('owner', context)
+
+    # ---- any order, any death ----
+
+    def truth(self, watch):
+        """NVML's figures, by pid"""
+        said = watch('nvml').split()
+        return {int(p.split(':')[0]): int(p.split(':')[1]) for p in said[2:]}
+
+    def agrees(self, watch):
+        real = self.truth(watch)
+        shown = {i['pid']: i['vram_used_bytes'] for i in self.ps() if i['pid'] and i['job']}
+        return set(shown) == set(real) and all(abs(shown[p] - real[p]) <= 64 * MIB for p in real)
+
+    def test_any_order_and_any_death_end_at_what_nvml_shows(self):
+        rand = random.Random(20261201)
+        watch = Gpu(self, bare=True, env={**self.env, 'LD_LIBRARY_PATH': self.driver()})
+        jobs = [self.gpu('--vram', '20G', '--name', f'j{i}') for i in range(4)]
+        boxes = {g.pid: self.box(g) for g in jobs}
+        things = []  # (whose, id, how it is freed); somebody else may have opened it
+        for step in range(120):
+            owner, importer = rand.sample(jobs, 2)
+            what = rand.random()
+            if what < 0.15 and len(jobs) > 2:
+                owner.kill()
+                jobs.remove(owner)
+                things = [t for t in things if t[0] is not owner]
+                jobs.append(self.gpu('--vram', '20G', '--name', f'n{step}'))
+                boxes[jobs[-1].pid] = self.box(jobs[-1])
+            elif what < 0.4 and things:
+                whose, thing = things.pop(rand.randrange(len(things)))
+                whose.do(f'free {thing}')
+            elif what < 0.7:
+                mine = owner.make(f'alloc {rand.randrange(64, 512)}M')
+                theirs = importer.make('open ' + owner.make(f'ipc {mine}'))
+                things += [(owner, mine), (importer, theirs)]
+            else:
+                mine = owner.make(f'create {rand.randrange(64, 512)}M')
+                owner.do(f'send {mine} {boxes[importer.pid]}')
+                things += [(owner, mine), (importer, importer.make('receive'))]
+        self.assertTrue(until(lambda: self.agrees(watch), 8, 0.2), f'{self.truth(watch)}\n{self.ps()}')
+        for whose, thing in things:
+            whose.do(f'free {thing}')
+        self.assertTrue(until(lambda: self.agrees(watch), 8, 0.2), f'{self.truth(watch)}\n{self.ps()}')
+        for gpu in jobs:
+            gpu.kill()
+        self.assertTrue(until(lambda: self.held() == 0 and self.unmanaged() == 0, 8), self.status())
+
     # ---- with programs that nobody manages ----
+
+    def driver(self):
+        return str(next(self.dir.rglob('sim/libcuda.so.1')).parent)
 
     def test_an_owner_outside_of_any_job(self):
         importer = self.gpu('--vram', '4G', '--name', 'importer')
         context = self.base(importer)
-        outside = Gpu(self, bare=True, env={**self.env, 'LD_LIBRARY_PATH': str(next(self.dir.rglob('sim/libcuda.so.1')).parent)})
+        outside = Gpu(self, bare=True, env={**self.env, 'LD_LIBRARY_PATH': self.driver()})
         outside.start()
         _, theirs = self.ipc(outside, importer)
         self.assertEqual(importer(f'check {theirs} 77'), 'ok same')
@@ -251,7 +331,7 @@ class Sharing(world.World):
     def test_an_importer_outside_of_any_job(self):
         owner = self.gpu('--vram', '4G', '--name', 'owner')
         context = self.base(owner)
-        outside = Gpu(self, bare=True, env={**self.env, 'LD_LIBRARY_PATH': str(next(self.dir.rglob('sim/libcuda.so.1')).parent)})
+        outside = Gpu(self, bare=True, env={**self.env, 'LD_LIBRARY_PATH': self.driver()})
         outside.start()
         mine, _ = self.ipc(owner, outside)
         owner.do(f'free {mine}')

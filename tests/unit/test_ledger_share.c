@@ -412,6 +412,22 @@ static int opener_at(const struct shared_block *s, unsigned program)
 	return -1;
 }
 
+/* who imported its own memory inherits it */
+static void to_front(struct shared_block *s, unsigned program)
+{
+	int at = opener_at(s, program);
+	unsigned opens = at > 0 ? s->opens[at] : 0;
+
+	for (; at > 0; at--) {
+		s->opener[at] = s->opener[at - 1];
+		s->opens[at] = s->opens[at - 1];
+	}
+	if (opens) {
+		s->opener[0] = program;
+		s->opens[0] = opens;
+	}
+}
+
 static void play_new(struct game *g, struct shared_block *s, unsigned i)
 {
 	/* no two alike, and none during a look: what is taken and returned there looks like nothing
@@ -458,6 +474,7 @@ static void play_free(struct game *g, struct shared_block *s)
 
 	assert_int_equal(moved, s->n_openers ? s->bytes : 0);
 	g->inherits += moved != 0;
+	to_front(s, (unsigned)s->owner);
 	s->owner = -1;
 	forget_if_gone(s);
 }
