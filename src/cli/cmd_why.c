@@ -62,29 +62,52 @@ static int on_item(const void *item, void *arg)
 }
 
 /* it does not wait: what it does instead */
-static void say_not(const struct why *w)
+static void say_not(const struct job_row *job, char *text, size_t size)
 {
-	const struct wire_job *m = &w->job;
+	const struct wire_job *m = &job->m;
+	char does[128];
 	struct fmt_buf held, limit;
-	struct job_row row;
 
-	job_row_fill(&row, m);
-	printf("Job %llu (%s) does not wait: it ", (unsigned long long)m->job_id, row.m.name);
-	if (m->state == WIRE_JOB_ENDED && row.exit_code != WIRE_UNKNOWN_U32)
-		printf("has ended with %u.\n", row.exit_code);
+	if (m->state == WIRE_JOB_ENDED && job->exit_code != WIRE_UNKNOWN_U32)
+		(void)str_print(does, sizeof(does), "has ended with %u", job->exit_code);
 	else if (m->state == WIRE_JOB_ENDED)
-		printf("has ended.\n");
+		(void)str_copy(does, sizeof(does), "has ended");
 	else if (m->state == WIRE_JOB_ENDING)
-		printf("has ended, and what it leaves behind is being ended.\n");
+		(void)str_copy(does, sizeof(does),
+			       "has ended, and what it leaves behind is being ended");
 	else if (m->n_gpus == 0)
-		printf("is known again since allotd was restarted, and its keeper is awaited.\n");
+		(void)str_copy(does, sizeof(does),
+			       "was there before allotd was restarted, and its keeper is awaited");
 	else
-		printf("runs and holds %s of %s.\n", fmt_size(&held, row.held_bytes),
-		       row.limit_bytes == WIRE_UNKNOWN_U64 ? "the card"
-							   : fmt_size(&limit, row.limit_bytes));
-	if (m->state == WIRE_JOB_RUNNING && m->n_gpus)
-		printf("GPUs  %s\n", row.gpus_text);
-	job_row_fini(&row);
+		(void)str_print(does, sizeof(does), "runs and holds %s of %s",
+				fmt_size(&held, job->held_bytes),
+				job->limit_bytes == WIRE_UNKNOWN_U64
+					? "the card"
+					: fmt_size(&limit, job->limit_bytes));
+	(void)str_print(text, size, "Job %llu (%s) does not wait: it %s",
+			(unsigned long long)m->job_id, m->name, does);
+}
+
+static int print_not(struct why *w)
+{
+	char sentence[WIRE_TEXT_MAX];
+	struct job_row job;
+	struct why_row row;
+	int r = 0;
+
+	job_row_fill(&job, &w->job);
+	say_not(&job, sentence, sizeof(sentence));
+	if (w->common.output == OUTPUT_TABLE) {
+		printf("%s.\n", sentence);
+		if (job.m.n_gpus)
+			printf("GPUs  %s\n", job.gpus_text);
+	} else {
+		why_row_none(&row, job.m.job_id, sentence);
+		r = printer_add(&w->printer, &row);
+		why_row_fini(&row);
+	}
+	job_row_fini(&job);
+	return r;
 }
 
 /* the job first, so that one which does not wait can be told from one that is not there */
@@ -129,10 +152,10 @@ static int run(int argc, char **argv)
 	r = ask(&w, &c, id, &err);
 	if (r < 0)
 		r = session_failed("why", &c, r, &err);
+	else if (w.n == 0 && print_not(&w) < 0)
+		r = WIRE_CODE_FAILED;
 	else if (w.common.output != OUTPUT_TABLE)
 		r = printer_end(&w.printer);
-	else if (w.n == 0)
-		say_not(&w);
 	printer_drop(&w.printer);
 	client_fini(&c);
 	return r;

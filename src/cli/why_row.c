@@ -111,6 +111,21 @@ void why_row_fill(struct why_row *row, const struct wire_why_item *m)
 	}
 }
 
+void why_row_none(struct why_row *row, uint64_t job_id, const char *sentence)
+{
+	const struct wire_why_item none = { .job_id = job_id,
+					    .flags = WIRE_WHY_NO_GPU,
+					    .position = WIRE_UNKNOWN_U32,
+					    .waiting = WIRE_UNKNOWN_U32,
+					    .since_ns = WIRE_UNKNOWN_U64,
+					    .left_ns = WIRE_UNKNOWN_U64 };
+
+	why_row_fill(row, &none);
+	row->kind[0] = '\0';
+	row->line[0] = '\0';
+	(void)str_copy(row->m.sentence, sizeof(row->m.sentence), sentence);
+}
+
 void why_row_fini(struct why_row *row)
 {
 	json_decref(row->holders);

@@ -29,6 +29,9 @@ extern const struct object why_object, holder_object;
 void why_row_fill(struct why_row *row, const struct wire_why_item *m);
 void why_row_fini(struct why_row *row);
 
+/** why_row_none - of a job that does not wait: it waits for nothing, and @sentence says so */
+void why_row_none(struct why_row *row, uint64_t job_id, const char *sentence);
+
 void holder_row_fill(struct holder_row *row, const struct wire_holder *h);
 
 #endif
