@@ -58,16 +58,31 @@ static void add_pid(struct tree *t, pid_t pid)
 		t->pids[t->n_pids++] = pid;
 }
 
+/* a GPU of which NVML has no figures: alone there, it holds all that is unmanaged */
+static void note_unknown(struct daemon *d, unsigned number, unsigned n_others, uint64_t *held)
+{
+	struct ledger_gpu_figures f = { 0 };
+
+	(void)ledger_gpu_figures(d->ledger, number, &f); /* it exists */
+	if (n_others == 0)
+		*held = size_max(*held, f.unmanaged_bytes);
+}
+
 static void find_on_gpu(struct daemon *d, unsigned number, struct tree *t)
 {
 	const struct gpu *gpu = gpus_at(d->gpus, number);
-	unsigned before = t->n_gpus;
+	unsigned before = t->n_gpus, n_others = 0;
+	bool has_unknown = false;
 
 	for (unsigned i = 0; i < gpu->n_strangers; i++) {
 		const struct stranger *s = &gpu->strangers[i];
 
-		if (process_by_pid(&d->registry, s->pid) || !is_below(d, s->pid, t->root))
+		if (process_by_pid(&d->registry, s->pid))
 			continue;
+		if (!is_below(d, s->pid, t->root)) {
+			n_others++;
+			continue;
+		}
 		if (t->n_gpus == before) {
 			if (before == WIRE_MAX_GPUS) {
 				t->is_cut = true;
@@ -75,11 +90,14 @@ static void find_on_gpu(struct daemon *d, unsigned number, struct tree *t)
 			}
 			t->gpus[t->n_gpus++] = number;
 		}
+		has_unknown = has_unknown || !s->is_known;
 		if (s->is_known)
 			t->held[before] = size_sat_add(t->held[before], s->bytes);
 		t->has_graphics = t->has_graphics || (s->kinds & SAMPLER_PROC_GRAPHICS);
 		add_pid(t, s->pid);
 	}
+	if (has_unknown)
+		note_unknown(d, number, n_others, &t->held[before]);
 }
 
 /* ---- who may be adopted, by whom ---- */

@@ -24,14 +24,16 @@
 #include "daemon/unmanaged.h"
 #include "policy/ledger.h"
 
-#define QUIET_SAMPLES 3  /* alike, before looks take their place */
-#define QUIET_ROUNDS  10 /* of looks, before a sample again */
+#define FORGET_NS     (60 * NS_PER_S) /* after which an instance that is gone is not listed */
+#define QUIET_SAMPLES 3               /* alike, before looks take their place */
+#define QUIET_ROUNDS  10              /* of looks, before a sample again */
 
 struct gpus {
 	struct daemon *daemon;
 	struct gpu gpu[LEDGER_MAX_GPUS];
 	unsigned n;
 	bool is_known;
+	bool is_full;      /* and that was said */
 	uint64_t begun_ns; /* the last question */
 	uint64_t asked;    /* its bits */
 	struct ledger_reading *readings;
@@ -77,6 +79,17 @@ int gpus_find(const struct gpus *g, const struct wire_uuid *uuid)
 		if (memcmp(&g->gpu[i].last.uuid, uuid, sizeof(*uuid)) == 0)
 			return (int)i;
 	return -ENOENT;
+}
+
+bool gpus_is_forgotten(const struct gpus *g, unsigned number, uint64_t now_ns)
+{
+	const struct gpu *gpu = &g->gpu[number];
+	struct ledger_gpu_figures f = { 0 };
+
+	if (!gpus_is_instance(gpu) || !gpu->is_lost || now_ns - gpu->lost_ns < FORGET_NS)
+		return false;
+	(void)ledger_gpu_figures(g->daemon->ledger, number, &f); /* it exists */
+	return f.jobs == 0 && f.waiting == 0;
 }
 
 const char *gpus_driver_version(const struct gpus *g)
@@ -401,8 +414,17 @@ static int add_gpu(struct gpus *g, const struct sampler_gpu *seen)
 	struct fmt_buf uuid;
 	int number;
 
-	if (!seen->total_bytes || g->n == LEDGER_MAX_GPUS)
+	if (!seen->total_bytes)
 		return -ENODATA;
+	if (g->n == LEDGER_MAX_GPUS) {
+		if (!g->is_full)
+			log_error("more than %d GPUs and MIG instances were seen since allotd "
+				  "began: a "
+				  "restart of allotd forgets those that are gone (jobs go on)",
+				  LEDGER_MAX_GPUS);
+		g->is_full = true;
+		return -ENOSPC;
+	}
 	*gpu = (struct gpu){ .last = *seen };
 	put_label(gpu);
 	number = claim(g, gpu);
@@ -563,6 +585,7 @@ static void set_lost(struct gpus *g, unsigned number, bool is_lost)
 		 : gpus_is_instance(gpu) ? "is gone: its card's MIG layout was changed"
 					 : "is lost");
 	gpu->is_lost = is_lost;
+	gpu->lost_ns = clock_now_ns();
 	ledger_gpu_lost(g->daemon->ledger, number, is_lost, clock_now_ns());
 	if (is_lost)
 		tell_jobs(g, number);

@@ -47,6 +47,7 @@ struct gpu {
 	bool is_claimed;         /* we are the only allotd that shares it out */
 	bool is_seen;            /* in the round of samples that runs */
 	bool is_lost;
+	uint64_t lost_ns;              /* since when */
 	char label[16];                /* for people: "0", "0:1" */
 	uint64_t idle_bytes;           /* of an instance: used while nobody was on it */
 	uint64_t stored_context_bytes; /* as the store has it */
@@ -86,6 +87,9 @@ static inline bool gpus_is_instance(const struct gpu *gpu)
 {
 	return (gpu->last.known & SAMPLER_INSTANCE) != 0;
 }
+
+/** gpus_is_forgotten - an instance that is gone for a while and has no jobs: nobody asks for it */
+bool gpus_is_forgotten(const struct gpus *g, unsigned number, uint64_t now_ns);
 
 /** gpus_uuid_prefix - "GPU-" or "MIG-" */
 static inline const char *gpus_uuid_prefix(const struct gpu *gpu)

@@ -318,16 +318,19 @@ static void order_gpus(const struct daemon *d, unsigned ret[LEDGER_MAX_GPUS])
 
 void person_status(struct daemon *d, struct peer *peer, const struct wire_message *msg)
 {
-	struct wire_end end = { .count = gpus_count(d->gpus) };
+	struct wire_end end = { 0 };
 	unsigned order[LEDGER_MAX_GPUS];
 	uint64_t now = clock_now_ns();
 
 	order_gpus(d, order);
-	for (unsigned i = 0; i < end.count; i++) {
+	for (unsigned i = 0; i < gpus_count(d->gpus); i++) {
 		struct wire_status_item m = { 0 };
 
+		if (gpus_is_forgotten(d->gpus, order[i], now))
+			continue;
 		fill_status(d, order[i], now, &m);
 		peer_send(peer, WIRE_STATUS_ITEM, msg->request_id, &m);
+		end.count++;
 	}
 	peer_send(peer, WIRE_END, msg->request_id, &end);
 }

@@ -198,6 +198,21 @@ class MigTest(world.World):
         self.assertTrue(until(lambda: self.gpu(MIG1)['vram_unmanaged_bytes'] >= GIB, 5), 'seen by the total alone')
         g.end()
 
+    def test_a_stranger_is_adopted(self):
+        """also where NVML has no figure: alone on the instance it holds all that is there"""
+        env = {**self.env, 'LD_LIBRARY_PATH': str(world.BUILD / 'sim'), 'ALLOT_SIM_DIR': str(self.dir / 'sim'),
+               'CUDA_VISIBLE_DEVICES': MIG1}
+        self.faults('no-instance-memory')
+        g = Gpu(self, bare=True, env=env).start()
+        g('alloc 10G')
+        self.assertTrue(until(lambda: self.gpu(MIG1)['vram_unmanaged_bytes'] >= 10 * GIB, 5))
+        r = self.cli('adopt', '--pid', g.pid, '--vram', '14G', '-J', 'old')
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn(MIG1, r.stdout)
+        self.assertTrue(until(lambda: self.ps('old')[0]['vram_used_bytes'] >= 10 * GIB, 5), self.ps())
+        self.assertEqual(self.gpu(MIG1)['vram_unmanaged_bytes'], 0)
+        g.end()
+
     def test_instances_come_and_go(self):
         self.faults('no-instance=1')
         p = self.start_job('--gpu', '0:2', '-J', 'stays', '--', 'sleep', '60')
