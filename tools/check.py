@@ -272,7 +272,8 @@ def step_sanitizers(b, log):
 def step_threads(b, log):
     d = b / 'tsan'
     options = ['-Db_sanitize=thread', '-Db_lundef=false', '-Ddocs=disabled']
-    if build_tree('TSan build', d, log, options, ['tsan']):
+    if build_tree('TSan build', d, log, options, ['tsan', 'tsan_parts']):
+        single('layout under TSan', ['tools/layout.sh', d], log)
         meson_tests('shim under TSan', d, log, 'tsan', '-t', '4', prefix=UNRANDOMIZED,
                     env={'TSAN_OPTIONS': 'halt_on_error=1'})
 

@@ -73,8 +73,11 @@ static struct pool *record_new(struct pools *all)
 	for (p = atomic_load(&all->all); p; p = atomic_load(&p->next)) {
 		uint32_t unused = POOL_UNUSED;
 
-		if (!p->is_graph && atomic_compare_exchange_strong(&p->state, &unused, POOL_ENDING))
+		if (!atomic_compare_exchange_strong(&p->state, &unused, POOL_ENDING))
+			continue;
+		if (!p->is_graph) /* ours to look at only now */
 			return p;
+		atomic_store(&p->state, POOL_UNUSED);
 	}
 	pthread_mutex_lock(&all->making);
 	if (all->fresh == all->fresh_end) {
