@@ -237,7 +237,8 @@ static int on_stranger(const void *item, void *arg)
 	size_t len = strlen(s->text);
 	char user[64];
 
-	if (it.state != WIRE_STATE_UNMANAGED || s->n++ >= UNMANAGED_SHOWN)
+	if (it.state != WIRE_STATE_UNMANAGED || (it.flags & WIRE_PS_GRAPHICS) ||
+	    s->n++ >= UNMANAGED_SHOWN)
 		return 0;
 	name_user(it.uid, user, sizeof(user));
 	(void)str_print(s->text + len, sizeof(s->text) - len, "; pid %d of %s (%.60s): %.120s",
@@ -270,7 +271,7 @@ static void check_unmanaged(struct doctor *d)
 		       "PID'",
 		       "%u processes use a GPU past allot%s", s.n, s.text);
 	else
-		report(d, VERDICT_OK, "unmanaged", NULL, "no program uses a GPU past allot");
+		report(d, VERDICT_OK, "unmanaged", NULL, "no program computes past allot");
 }
 
 /* the programs that allot consists of; the libraries have their own check */

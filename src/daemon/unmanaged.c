@@ -285,7 +285,7 @@ static void tell(const struct unmanaged *u, unsigned gpu, struct entry *e, unsig
 	struct fmt_buf bytes;
 	char user[24] = "?";
 
-	if (e->is_told || !e->is_learned)
+	if (e->is_told || !e->is_learned || (e->facts.kinds & SAMPLER_PROC_GRAPHICS))
 		return;
 	e->is_told = true;
 	if ((*n_told)++ >= UNMANAGED_TELL)
@@ -407,6 +407,8 @@ bool unmanaged_fill(const struct unmanaged *u, unsigned gpu, pid_t pid, struct w
 	if (!e || !e->is_learned)
 		return false;
 	m->uid = e->facts.uid;
+	if (e->facts.kinds & SAMPLER_PROC_GRAPHICS)
+		m->flags |= WIRE_PS_GRAPHICS;
 	(void)str_copy(m->command, sizeof(m->command), e->command);
 	fill_reason(u, gpu, e, m);
 	return true;

@@ -7,7 +7,8 @@
  *
  * Each unmanaged process that NVML lists is known here once, from the first sample that shows it to
  * the first that does not: its start time, user and command, guarded by a pidfd, so that a crowd
- * costs one system call a process and sample.  It is told to the log once.
+ * costs one system call a process and sample.  It is told to the log once, unless it draws: a
+ * desktop is no news.
  *
  * Policy, per GPU: `alert` shows; `kill` ends, in the machine's service only.  Never ended are
  *

@@ -145,6 +145,18 @@ class MigTest(world.World):
             r = subprocess.run(['python3', '-c', ask], env=env, capture_output=True, text=True, check=True)
             self.assertEqual(r.stdout.strip(), seen, visible)
 
+    def test_only_the_lease_inside(self):
+        for before in (('env', '-u', 'CUDA_VISIBLE_DEVICES'), ('env', 'CUDA_VISIBLE_DEVICES=0'), ('env', '-i'),
+                       ('env', f'CUDA_VISIBLE_DEVICES={MIG1}')):
+            g = Gpu(self, '--gpu', '0:2', before=before).start()
+            total = g.info()[1]
+            self.assertTrue(15 * GIB < total <= 16 * GIB, (before, total))
+            g.end()
+        for other in (MIG3, '1', WHOLE):
+            g = Gpu(self, '--gpu', '0:2', before=('env', f'CUDA_VISIBLE_DEVICES={other}'))
+            self.assertTrue(g('init').startswith('error'), other)
+            g.end()
+
     def test_nvml_inside(self):
         r = self.cli('run', '--gpu', '0:1', '--vram', '4G', '--', 'python3', '-c', LOOK, OTHER=MIG3)
         self.assertEqual(r.returncode, 0, r.stderr)

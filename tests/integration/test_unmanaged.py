@@ -125,6 +125,7 @@ class KillTest(Strangers):
         self.reason(g.pid, 'spares it: it draws')
         time.sleep(3)
         self.assertTrue(world.alive(g.pid))
+        self.assertIn('no program computes past allot', self.cli('doctor').stdout)
         g.end()
 
     def copy(self, path, name, owner=0):
