@@ -392,8 +392,8 @@ struct wire_ps_item {
 #define WIRE_PS_NO_GPU   (1u << 2) /* a row of a job that holds nothing yet */
 #define WIRE_PS_MIG      (1u << 3) /* gpu is a MIG instance */
 #define WIRE_PS_ADOPTED  (1u << 4) /* of an adopted job */
-#define WIRE_PS_GRAPHICS (1u << 6) /* it draws (also): nobody expects it in a job */
 #define WIRE_PS_UNFENCED (1u << 5) /* runs without the shim: accounted, but not held to a limit */
+#define WIRE_PS_GRAPHICS (1u << 6) /* it draws (also): nobody expects it in a job */
 
 struct wire_status {
 	uint32_t flags;

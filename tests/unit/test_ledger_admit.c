@@ -391,6 +391,53 @@ static void g7_unlike_cards(void **state)
 	world_fini(&w);
 }
 
+static void h6_a_divided_card_beside_a_whole_one(void **state)
+{
+	static const struct ledger_gpu_spec gpus[] = {
+		{ .index = 0, .total_bytes = 140 * GIB },
+		{ .index = 0, .total_bytes = 70 * GIB, .label = "0:0", .is_single = true },
+		{ .index = 0, .total_bytes = 16 * GIB, .label = "0:1", .is_single = true },
+		{ .index = 1, .total_bytes = 80 * GIB },
+	};
+	struct ledger_job_spec spec = spec_of(1, 100 * GIB, 0);
+	unsigned numbers[LEDGER_MAX_SLOTS];
+	struct world w = { .now = S };
+	struct ledger_job *j;
+
+	(void)state;
+	w.l = ledger_new(&word_ops);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(ledger_gpu_add(w.l, &gpus[i]), i);
+	ledger_gpu_closed(w.l, 0, true, w.now);
+	assert_int_equal(gpu_figures(&w, 0).grantable_bytes, 0);
+	assert_true(gpu_figures(&w, 0).closed);
+	/* the card that is closed would have had the room */
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_NEVER_FITS);
+	assert_string_equal(w.text, "100.0 GiB asked for, the largest GPU can ever give 80.0 GiB");
+	spec.n_listed = 1;
+	spec.listed[0] = 0;
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_NEVER_FITS);
+	assert_non_null(strstr(w.text, "GPU 0 is in MIG mode"));
+	/* two GPUs are never made of instances */
+	spec = spec_of(2, GIB, 0);
+	spec.n_gpus = 2;
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_NEVER_FITS);
+	assert_non_null(strstr(w.text, "only one MIG instance"));
+	spec = spec_of(3, 76 * GIB, 0);
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_ADMITTED);
+	assert_int_equal(ledger_job_slots(j, numbers), 1);
+	assert_int_equal(numbers[0], 3);
+	spec = spec_of(4, 20 * GIB, 0);
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_ADMITTED);
+	assert_int_equal(ledger_job_slots(j, numbers), 1);
+	assert_int_equal(numbers[0], 1);
+	/* and whole again */
+	ledger_gpu_closed(w.l, 0, false, w.now);
+	spec = spec_of(5, 100 * GIB, 0);
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_ADMITTED);
+	world_fini(&w);
+}
+
 static void a18_parts_of_the_card(void **state)
 {
 	struct ledger_gpu_spec gpu = { .total_bytes = 100 * GIB, .reserved_bytes = 10 * GIB };
@@ -563,6 +610,7 @@ int main(void)
 		cmocka_unit_test(g8_a_stream_of_small_jobs_starves_nobody),
 		cmocka_unit_test(g7_crossed_lists_do_not_lock),
 		cmocka_unit_test(g7_unlike_cards),
+		cmocka_unit_test(h6_a_divided_card_beside_a_whole_one),
 		cmocka_unit_test(a18_parts_of_the_card),
 		cmocka_unit_test(b1_b3_a_view_depends_on_no_neighbour),
 		cmocka_unit_test(a2_a_limit_lowered_below_use),
