@@ -106,7 +106,8 @@ class Sharing(world.World):
         return world.GIB * 4 - importer.info()[0]
 
     def unmanaged(self):
-        return self.status()[0]['vram_unmanaged_bytes']
+        """in whole 64 MiB: of a real card's context, some is shown with no process"""
+        return self.status()[0]['vram_unmanaged_bytes'] // (64 * MIB) * 64 * MIB
 
     # ---- while the owner lives ----
 
@@ -312,6 +313,8 @@ class Sharing(world.World):
     # ---- with programs that nobody manages ----
 
     def driver(self):
+        if world.REAL:
+            return self.env.get('LD_LIBRARY_PATH', '')
         return str(next(self.dir.rglob('sim/libcuda.so.1')).parent)
 
     def test_an_owner_outside_of_any_job(self):
