@@ -91,6 +91,8 @@ static void fail(struct probe *p, const char *why)
 	all->failed_ns[p->gpu] = now;
 	ledger_probe_failed(all->daemon->ledger, p->gpu, now);
 	hang_up(p);
+	if (p->pid > 0)
+		(void)kill(p->pid, SIGKILL); /* ours and not yet reaped, so the number is right */
 }
 
 static int arm(struct probe *p, uint64_t ns)
