@@ -40,6 +40,8 @@ static const struct field fields[] = {
 	{ F(JSON, gpus, "gpus") },
 	{ F(U32, m.n_processes, "processes_count"), .title = "Processes" },
 	{ F(JSON, processes, "processes") },
+	{ F(BOOL, is_adopted, "adopted"), .title = "Adopted" },
+	{ F(TEXT, m.cgroup, "cgroup"), .title = "Cgroup" },
 	{ F(TEXT, log, "log"), .title = "Log" },
 };
 
@@ -161,6 +163,8 @@ void job_row_fill(struct job_row *row, const struct wire_job *m)
 	str_printable(row->m.name);
 	str_printable(row->m.command);
 	str_printable(row->m.reason);
+	str_printable(row->m.cgroup);
+	row->is_adopted = (m->flags & WIRE_JOB_IS_ADOPTED) != 0;
 	(void)str_copy(row->log, sizeof(row->log), m->log);
 	str_printable(row->log);
 	name_user(m->uid, row->user, sizeof(row->user));

@@ -10,6 +10,7 @@
 struct job_row {
 	struct wire_job m; /* texts printable */
 	char user[64], state[24], job_class[16], when_full[48], fail_policy[16], log[WIRE_PATH_MAX];
+	bool is_adopted;
 	uint32_t exit_code; /* as a shell has it; not known while it runs */
 	uint32_t signal;
 	int32_t keeper_pid, adopted_pid;                 /* 0: none */

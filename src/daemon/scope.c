@@ -549,6 +549,11 @@ bool scope_signal(struct job *job, int signal)
 	       ask(s, signal == SIGKILL ? MOVER_KILL : MOVER_SIGNAL, signal) == 0;
 }
 
+const char *scope_path(const struct job *job)
+{
+	return job->scope && job->scope->state == STATE_READY ? job->scope->path : "";
+}
+
 struct job *scope_whose(struct daemon *d, pid_t pid)
 {
 	struct scopes *all = d->scopes;

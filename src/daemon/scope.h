@@ -77,6 +77,9 @@ void scope_over(struct job *job);
 /** scope_signal - tell all of it; false when the job has none */
 bool scope_signal(struct job *job, int signal);
 
+/** scope_path - the job's cgroup, from the root of the hierarchy; "": none, or not yet */
+const char *scope_path(const struct job *job);
+
 /** scope_whose - the job in whose cgroup @pid is, or NULL */
 struct job *scope_whose(struct daemon *d, pid_t pid);
 

@@ -11,6 +11,7 @@
 #include "daemon/peers.h"
 #include "daemon/person.h"
 #include "daemon/runs.h"
+#include "daemon/scope.h"
 #include "daemon/sight.h"
 #include "policy/ledger.h"
 
@@ -67,6 +68,10 @@ static void fill_job(const struct daemon *d, const struct job *job, struct wire_
 		m->n_processes++;
 	(void)str_copy(m->name, sizeof(m->name), s->name);
 	(void)str_copy(m->command, sizeof(m->command), s->command);
+	if (!str_copy(m->cgroup, sizeof(m->cgroup), scope_path(job)))
+		m->cgroup[0] = '\0'; /* half a path is none */
+	if (s->is_adopted)
+		m->flags |= WIRE_JOB_IS_ADOPTED;
 	if (!job->is_admitted)
 		(void)str_copy(m->reason, sizeof(m->reason), job->told.text);
 	fill_gpus(d, job, m);

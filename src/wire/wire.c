@@ -46,6 +46,7 @@ static const struct wire_string wire_strings[] = {
 	STRING(JOB, job, name),
 	STRING(JOB, job, command),
 	STRING(JOB, job, log),
+	STRING(JOB, job, cgroup),
 	STRING(JOB, job, reason),
 	STRING(WHY_ITEM, why_item, sentence),
 	STRING(DAEMON_INFO, daemon_info, version),

@@ -587,10 +587,12 @@ struct wire_job {
 	char name[WIRE_NAME_MAX];
 	char command[WIRE_COMMAND_MAX];
 	char log[WIRE_PATH_MAX];
+	char cgroup[WIRE_PATH_MAX]; /* its own; "" = none */
 	char reason[WIRE_TEXT_MAX]; /* what it waits for */
 	struct wire_job_gpu gpus[WIRE_MAX_GPUS];
 };
 #define WIRE_JOB_HAS_STATUS (1u << 0) /* else nobody saw how it ended */
+#define WIRE_JOB_IS_ADOPTED (1u << 1) /* it was started without allot */
 #define WIRE_JOB_ADOPTED    (1u << 1) /* keeper_pid is the process that was adopted */
 
 struct wire_why {
@@ -703,7 +705,7 @@ WIRE_CHECK(status_item, 160 + 512 + 16 + 64);
 WIRE_CHECK(config_item, 128 + 2304 + 64 + 1024 + 512 + 16);
 WIRE_CHECK(reloaded, 8 + 512);
 WIRE_CHECK(job_gpu, 64);
-WIRE_CHECK(job, 88 + 64 + 256 + 1024 + 512 + 16 * 64);
+WIRE_CHECK(job, 88 + 64 + 256 + 2 * 1024 + 512 + 16 * 64);
 WIRE_CHECK(holder, 32 + 64);
 WIRE_CHECK(why_item, 128 + 512 + 16 * 96);
 WIRE_CHECK(daemon_info, 40 + 32 + 80 + 3 * 1024 + 512 + 512 + 8 + 512);

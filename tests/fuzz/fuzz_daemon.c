@@ -193,6 +193,12 @@ bool scope_signal(struct job *job, int signal)
 	return false;
 }
 
+const char *scope_path(const struct job *job)
+{
+	(void)job;
+	return "";
+}
+
 struct job *scope_whose(struct daemon *it, pid_t pid)
 {
 	(void)it, (void)pid;
