@@ -17,7 +17,7 @@ class AdoptTest(world.World):
                    env={**self.env, 'LD_LIBRARY_PATH': str(world.BUILD / 'sim'), 'ALLOT_SIM_DIR': str(self.dir / 'sim'), **env})
 
     def seen(self, pid, state='unmanaged'):
-        self.assertTrue(until(lambda: [r for r in self.ps() if r['pid'] == pid and r['state'] == state], 4), self.ps())
+        self.assertTrue(until(lambda: [r for r in self.ps() if r['pid'] == pid and r['state'] == state], 15), self.ps())
 
     def adopt(self, *args, code=0):
         r = self.cli('adopt', *args)
@@ -44,19 +44,19 @@ class AdoptTest(world.World):
                          ('old', 'running', True, False, 4 * GIB, 6 * GIB))
         self.assertIn('adopted', self.cli('ps').stdout)
         self.assertRegex(self.cli('show', row['job']).stdout, rf'Adopted, no fence +{g.pid}\n')
-        self.assertTrue(until(lambda: self.status()[0]['vram_unmanaged_bytes'] == 0, 4))
+        self.assertTrue(until(lambda: self.status()[0]['vram_unmanaged_bytes'] == 0, 15))
         self.assertEqual(self.status()[0]['vram_requested_bytes'], 4 * GIB)
         # no fence: past its limit it goes on, and is charged
         self.assertTrue(g('alloc 8G').startswith('ok'))
-        self.assertTrue(until(lambda: self.row(g.pid)['vram_used_bytes'] > 10 * GIB, 4), self.ps())
+        self.assertTrue(until(lambda: self.row(g.pid)['vram_used_bytes'] > 10 * GIB, 15), self.ps())
         g.end()
-        self.assertTrue(until(lambda: self.ps() == [], 5), self.ps())
+        self.assertTrue(until(lambda: self.ps() == [], 15), self.ps())
         self.assertEqual(self.status()[0]['vram_requested_bytes'], 0)
 
     def test_a_limit_below_what_it_holds(self):
         g = self.stranger()
         self.adopt('--pid', g.pid, '--vram', '1G')
-        self.assertTrue(until(lambda: self.row(g.pid)['vram_used_bytes'] > 2 * GIB, 3))
+        self.assertTrue(until(lambda: self.row(g.pid)['vram_used_bytes'] > 2 * GIB, 15))
         self.assertEqual(self.row(g.pid)['vram_limit_bytes'], GIB)
         self.assertTrue(g('alloc 1G').startswith('ok'))
         g.end()
@@ -67,9 +67,9 @@ class AdoptTest(world.World):
         g('alloc 1G')
         self.seen(g.pid)
         self.adopt('-p', shell, '-J', 'tree')
-        self.assertTrue(until(lambda: self.row(g.pid)['name'] == 'tree', 2))
+        self.assertTrue(until(lambda: self.row(g.pid)['name'] == 'tree', 15))
         self.assertEqual(self.cli('cancel', self.ps('tree')[0]['job']).returncode, 0)
-        self.assertTrue(until(lambda: self.ps() == [], 5), self.ps())
+        self.assertTrue(until(lambda: self.ps() == [], 15), self.ps())
 
     def test_what_it_becomes_by_exec(self):
         g = self.stranger()
@@ -77,10 +77,10 @@ class AdoptTest(world.World):
         g.tell('exec ' + Gpu.PROGRAM)
         self.assertEqual(g('init'), 'ok')
         self.assertTrue(g('alloc 3G').startswith('ok'))
-        self.assertTrue(until(lambda: self.row(g.pid) and self.row(g.pid)['vram_used_bytes'] > 3 * GIB, 4), self.ps())
+        self.assertTrue(until(lambda: self.row(g.pid) and self.row(g.pid)['vram_used_bytes'] > 3 * GIB, 15), self.ps())
         self.assertEqual((self.row(g.pid)['name'], self.row(g.pid)['fenced']), ('parent', False))
         g.end()
-        self.assertTrue(until(lambda: self.ps() == [], 5), self.ps())
+        self.assertTrue(until(lambda: self.ps() == [], 15), self.ps())
 
     def test_a_child_of_later(self):
         g = self.stranger()
@@ -91,12 +91,12 @@ class AdoptTest(world.World):
         g.tell('exec ' + Gpu.PROGRAM)
         self.assertEqual(g('init'), 'ok')
         self.assertTrue(g('alloc 1G').startswith('ok'))
-        self.assertTrue(until(lambda: self.row(child) and self.row(child)['vram_used_bytes'] > GIB, 4), self.ps())
+        self.assertTrue(until(lambda: self.row(child) and self.row(child)['vram_used_bytes'] > GIB, 15), self.ps())
         self.assertEqual({r['name'] for r in self.ps()}, {'parent'})
         os.kill(g.pid, signal.SIGKILL)  # the job goes on with what is left of it
-        self.assertTrue(until(lambda: [r['pid'] for r in self.ps()] == [child], 4), self.ps())
+        self.assertTrue(until(lambda: [r['pid'] for r in self.ps()] == [child], 15), self.ps())
         self.assertEqual(self.cli('cancel', self.ps()[0]['job']).returncode, 0)
-        self.assertTrue(until(lambda: self.ps() == [], 5), self.ps())
+        self.assertTrue(until(lambda: self.ps() == [], 15), self.ps())
 
     def test_cancel_and_death(self):
         g = self.stranger()
@@ -104,22 +104,22 @@ class AdoptTest(world.World):
         job = until(lambda: self.row(g.pid) and self.row(g.pid)['job'], 2)
         self.assertEqual(self.cli('cancel', job).returncode, 0)
         self.assertEqual(g.p.wait(5), -signal.SIGTERM)
-        self.assertTrue(until(lambda: self.ps() == [], 5), self.ps())
-        self.assertTrue(until(lambda: self.held() == 0, 3))
+        self.assertTrue(until(lambda: self.ps() == [], 15), self.ps())
+        self.assertTrue(until(lambda: self.held() == 0, 15))
 
     def test_restart_keeps_it(self):
         g = self.stranger()
         self.adopt('--pid', g.pid, '--vram', '4G', '-J', 'kept')
-        self.assertTrue(until(lambda: self.row(g.pid)['vram_used_bytes'] > 2 * GIB, 2))
+        self.assertTrue(until(lambda: self.row(g.pid)['vram_used_bytes'] > 2 * GIB, 15))
         before = self.row(g.pid)
         self.kill_daemon()
         self.start_daemon()
-        self.assertTrue(until(lambda: self.row(g.pid) == before, 5), self.ps())
+        self.assertTrue(until(lambda: self.row(g.pid) == before, 15), self.ps())
         self.assertEqual(self.status()[0]['vram_unmanaged_bytes'], 0)
         self.kill_daemon()
         g.end()  # while nobody looks
         self.start_daemon()
-        self.assertTrue(until(lambda: self.ps() == [], 5), self.ps())
+        self.assertTrue(until(lambda: self.ps() == [], 15), self.ps())
 
     def test_refused(self):
         g = self.stranger()
@@ -137,10 +137,10 @@ class AdoptTest(world.World):
         self.assertIn('which process?', self.adopt(code=2))
         self.assertIn('nothing can be adopted', self.run_job('--', world.ALLOT, 'adopt', '--pid', g.pid).stderr)
         (self.dir / 'sim/nvml-faults').write_text(f'graphics={g.pid}\n')
-        self.assertTrue(until(lambda: 'draws' in self.row(g.pid)['reason'], 6), self.row(g.pid))
+        self.assertTrue(until(lambda: 'draws' in self.row(g.pid)['reason'], 15), self.row(g.pid))
         self.assertIn('draws on the screen', self.adopt('--pid', g.pid, code=2))
         (self.dir / 'sim/nvml-faults').unlink()
-        self.assertTrue(until(lambda: self.cli('adopt', '--pid', g.pid).returncode == 0, 3))
+        self.assertTrue(until(lambda: self.cli('adopt', '--pid', g.pid).returncode == 0, 15))
         self.assertIn('of job', self.adopt('--pid', g.pid, code=2))
         job.end()
         g.end()
