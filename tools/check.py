@@ -218,7 +218,7 @@ def fuzz(d, log):
         found = d / 'tests/fuzz' / ('new_' + name)
         found.mkdir(exist_ok=True)
         seeds = [s for s in (d / 'tests/fuzz' / ('seeds_' + name), ROOT / 'tests/fuzz/corpus' / name) if s.is_dir()]
-        single(f'fuzz {name}', [*UNRANDOMIZED, target, f'-max_total_time={seconds}', '-verbosity=0',
+        single(f'fuzz {name}', [*UNRANDOMIZED, target, f'-max_total_time={seconds}', '-verbosity=0', '-len_control=0',
                                 f'-artifact_prefix={d}/tests/fuzz/', '-rss_limit_mb=512', '-timeout=5',
                                 found, *seeds], own_log,
                env={'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1'})

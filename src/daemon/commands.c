@@ -33,13 +33,24 @@ struct commands {
 	pthread_cond_t asked;    /* a reader has a question, or all shall end */
 	pthread_cond_t answered; /* on CLOCK_MONOTONIC */
 	bool is_ending;
+	bool is_left; /* … and nobody waits for that: the last thread takes all away */
+	unsigned n_there;
 	struct reader readers[COMMANDS_THREADS];
 };
+
+static void destroy(struct commands *c)
+{
+	pthread_cond_destroy(&c->answered);
+	pthread_cond_destroy(&c->asked);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
 
 static void *read_on(void *context)
 {
 	struct reader *r = context;
 	struct commands *c = r->all;
+	bool is_last;
 
 	pthread_mutex_lock(&c->lock);
 	while (!c->is_ending) {
@@ -54,7 +65,10 @@ static void *read_on(void *context)
 		r->is_given_up = false;
 		pthread_cond_signal(&c->answered);
 	}
+	is_last = --c->n_there == 0 && c->is_left;
 	pthread_mutex_unlock(&c->lock);
+	if (is_last)
+		destroy(c);
 	return NULL;
 }
 
@@ -78,30 +92,30 @@ int commands_new(struct commands **ret)
 
 struct commands *commands_free(struct commands *c)
 {
+	pthread_t threads[COMMANDS_THREADS];
 	bool hangs = false;
+	unsigned n = 0;
 
 	if (!c)
 		return NULL;
 	pthread_mutex_lock(&c->lock);
 	c->is_ending = true;
 	pthread_cond_broadcast(&c->asked);
-	for (unsigned i = 0; i < COMMANDS_THREADS; i++)
-		hangs = hangs || c->readers[i].is_asked;
-	pthread_mutex_unlock(&c->lock);
 	for (unsigned i = 0; i < COMMANDS_THREADS; i++) {
-		if (!c->readers[i].is_there)
-			continue;
-		if (hangs)
-			(void)pthread_detach(c->readers[i].thread);
-		else
-			(void)pthread_join(c->readers[i].thread, NULL);
+		hangs = hangs || c->readers[i].is_asked;
+		if (c->readers[i].is_there)
+			threads[n++] = c->readers[i].thread;
 	}
-	if (hangs) /* they still look at it */
-		return NULL;
-	pthread_cond_destroy(&c->answered);
-	pthread_cond_destroy(&c->asked);
-	pthread_mutex_destroy(&c->lock);
-	free(c);
+	c->is_left = hangs; /* from now on theirs */
+	pthread_mutex_unlock(&c->lock);
+	for (unsigned i = 0; i < n; i++) {
+		if (hangs)
+			(void)pthread_detach(threads[i]);
+		else
+			(void)pthread_join(threads[i], NULL);
+	}
+	if (!hangs)
+		destroy(c);
 	return NULL;
 }
 
@@ -117,6 +131,7 @@ static bool start(struct commands *c, struct reader *r)
 	e = pthread_create(&r->thread, NULL, read_on, r);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	r->is_there = e == 0;
+	c->n_there += r->is_there;
 	return r->is_there;
 }
 

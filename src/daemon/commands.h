@@ -27,7 +27,7 @@ struct commands;
 /** commands_new - the threads begin when they are needed; 0, -ENOMEM */
 int commands_new(struct commands **ret);
 
-/** commands_free - does not wait for a thread that hangs: what it uses stays until we end */
+/** commands_free - does not wait for a thread that hangs: what it uses goes when it comes back */
 struct commands *commands_free(struct commands *c);
 
 /**
