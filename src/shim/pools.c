@@ -219,18 +219,15 @@ static void get_device(struct block *b, void *arg)
 /* whose pool does @stream use?  -1: there is no telling, and the call will fail */
 static CUdevice device_of(CUstream stream, bool per_thread)
 {
-	CUcontext current, its;
+	CUcontext its;
 	CUdevice dev;
 
-	if (real_cuCtxGetDevice(&dev) != CUDA_SUCCESS ||
-	    real_cuCtxGetCurrent(&current) != CUDA_SUCCESS)
-		return -1;
-	if (!stream || (per_thread ? real_cuStreamGetCtx_ptsz(stream, &its)
-				   : real_cuStreamGetCtx(stream, &its)) != CUDA_SUCCESS)
+	if (stream &&
+	    (per_thread ? real_cuStreamGetCtx_ptsz(stream, &its)
+			: real_cuStreamGetCtx(stream, &its)) == CUDA_SUCCESS &&
+	    blocks_visit(BLOCK_CONTEXT, (uintptr_t)its, get_device, &dev))
 		return dev;
-	if (its != current)
-		(void)blocks_visit(BLOCK_CONTEXT, (uintptr_t)its, get_device, &dev);
-	return dev;
+	return real_cuCtxGetDevice(&dev) == CUDA_SUCCESS ? dev : -1;
 }
 
 struct pool *pools_current(CUstream stream, bool per_thread, int *ret_slot)

@@ -39,9 +39,11 @@
 #define DECLARE(name) static pfn_##name *p_##name;
 CALLS(DECLARE)
 
-#define MAX_BATCHES 400u
+#define MAX_BATCHES 2400u
 #define LAUNCHES    512u /* a batch: the queue stays below full, the drain is outside the clock */
-#define ALLOCATIONS 64u
+#define ALLOCATIONS \
+	16u /* a batch: short, so that what drifts meanwhile is the same for both ways */
+#define MEMORY_BATCHES(n) ((n)*6)
 
 static CUfunction f_empty;
 static CUstream stream;
@@ -139,10 +141,12 @@ static void memory_batch(const struct memory_calls *m, size_t bytes, double *all
 static void measure_memory(size_t bytes, const char *size)
 {
 	struct memory_calls through = { p_cuMemAlloc_v2, p_cuMemFree_v2 }, direct = through;
+	uint64_t kept = batches;
 	static double taxes[2][MAX_BATCHES], natives[2][MAX_BATCHES];
 	void *driver = bench_direct_driver((void *)p_cuInit);
 	char name[64];
 
+	batches = MEMORY_BATCHES(batches);
 	if (driver) {
 		direct.alloc = (pfn_cuMemAlloc_v2 *)dlsym(driver, "cuMemAlloc_v2");
 		direct.release = (pfn_cuMemFree_v2 *)dlsym(driver, "cuMemFree_v2");
@@ -167,6 +171,7 @@ static void measure_memory(size_t bytes, const char *size)
 		(void)str_print(name, sizeof(name), "%s-%s", k ? "free" : "alloc", size);
 		report(name);
 	}
+	batches = kept;
 }
 
 static void measure_queries(void)
@@ -199,7 +204,7 @@ int main(int argc, char **argv)
 	CUmodule module;
 	void *lib;
 
-	if (argc > 1 && parse_u64(argv[1], 1, MAX_BATCHES, &batches, NULL) < 0)
+	if (argc > 1 && parse_u64(argv[1], 1, MAX_BATCHES / 6, &batches, NULL) < 0)
 		return 2;
 	lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!lib) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a monitoring library sees from inside."""
 import os
+import time
 
 import pynvml
 import torch
@@ -9,6 +10,7 @@ x = torch.ones(1 << 28, device='cuda')
 torch.cuda.synchronize()
 pynvml.nvmlInit()
 h = pynvml.nvmlDeviceGetHandleByIndex(0)
+time.sleep(1.5)  # what the driver took for the first kernel is seen within a second
 m1 = pynvml.nvmlDeviceGetMemoryInfo(h)
 m2 = pynvml.nvmlDeviceGetMemoryInfo(h, version=pynvml.nvmlMemory_v2)
 procs = pynvml.nvmlDeviceGetComputeRunningProcesses(h)
