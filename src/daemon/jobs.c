@@ -284,6 +284,30 @@ static void fill_spec(const struct wire_run *m, const struct peer *peer, struct 
 	str_printable(spec->command);
 }
 
+/* a run inside a job has no better class and no opener fail policy than that job */
+static int check_inside(const struct wire_run *m, const struct job *parent, struct job_spec *spec,
+			struct err *err)
+{
+	const struct job_spec *around = &parent->spec;
+
+	if (m->flags & WIRE_RUN_USUAL_CLASS)
+		spec->job_class = (uint32_t)size_max(spec->job_class, around->job_class);
+	if (m->flags & WIRE_RUN_USUAL_FAIL_POLICY)
+		spec->fail_policy = (uint32_t)size_min(spec->fail_policy, around->fail_policy);
+	if (spec->job_class < around->job_class)
+		return err_set(err, -EPERM,
+			       "job %llu around this run is of class %s, and nothing inside it can "
+			       "be of a better one: leave --class out",
+			       (unsigned long long)around->id,
+			       around->job_class == WIRE_CLASS_BATCH ? "batch" : "normal");
+	if (spec->fail_policy > around->fail_policy)
+		return err_set(err, -EPERM,
+			       "job %llu around this run has the fail policy closed, and nothing "
+			       "inside it can be open: leave --fail-policy out",
+			       (unsigned long long)around->id);
+	return 0;
+}
+
 void jobs_to_ledger(const struct job *job, const struct wire_run *m, uint64_t now_ns,
 		    struct ledger_job_spec *to)
 {
@@ -332,6 +356,7 @@ static struct job *make_job(struct daemon *d, struct peer *peer, const struct wi
 	struct job_spec spec = { 0 };
 	struct proc_info info;
 	struct job *parent = registry_whose(d, peer->pid, &info), *job;
+	struct err err;
 
 	if (!info.start_ticks || peer->pidfd < 0 || !pidfd_is_alive(peer->pidfd)) {
 		refuse_unseen(peer, msg->request_id);
@@ -350,6 +375,10 @@ static struct job *make_job(struct daemon *d, struct peer *peer, const struct wi
 		return NULL;
 	}
 	fill_spec(m, peer, &spec);
+	if (parent && check_inside(m, parent, &spec, &err) < 0) {
+		peer_refuse(peer, msg->request_id, WIRE_CODE_NOT_PERMITTED, "%s", err.text);
+		return NULL;
+	}
 	spec.id = m->job_id && runs_may_again(d, m->job_id, peer->uid) ? m->job_id
 								       : ++d->registry.last_job;
 	spec.keeper_start = info.start_ticks;

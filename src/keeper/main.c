@@ -66,8 +66,13 @@ struct keeper {
 	uint64_t phase_end_ns;
 };
 
-static const int forwarded[] = { SIGTERM, SIGHUP,  SIGINT,   SIGQUIT,
-				 SIGUSR1, SIGUSR2, SIGWINCH, SIGALRM };
+/*
+ * All whose default would end us and leave the command alone; and the size of the window.  Blocked,
+ * the two that the kernel sends for a write of our own (nobody reads our stderr any more, the log
+ * is at RLIMIT_FSIZE) are errors of that write.
+ */
+static const int forwarded[] = { SIGTERM, SIGHUP,  SIGINT,  SIGQUIT,   SIGUSR1, SIGUSR2, SIGWINCH,
+				 SIGALRM, SIGPIPE, SIGXFSZ, SIGVTALRM, SIGPROF, SIGIO,   SIGPWR };
 
 /* in the child; never returns */
 static void become_command(const struct keeper *k, int report)
@@ -165,6 +170,8 @@ static void on_signals(struct keeper *k)
 		/* the terminal's own signals reach the command without us */
 		if (si.ssi_code != SI_USER && si.ssi_code != SI_QUEUE && si.ssi_code != SI_TKILL)
 			continue;
+		if (si.ssi_pid == (uint32_t)getpid())
+			continue; /* of a write of our own */
 		if (!k->ended)
 			(void)kill(k->command, (int)si.ssi_signo); /* gone: nothing to tell */
 		else

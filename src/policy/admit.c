@@ -71,25 +71,25 @@ bool job_candidate(struct ledger *l, const struct ledger_job *j, unsigned i, str
 	return true;
 }
 
-static uint64_t wanted(const struct ledger_job *j, const struct gpu *g)
+/** job_contradicts - is the limit below the request there?  Bytes beside a part of the card show it
+ * on a card only. */
+bool job_contradicts(const struct ledger_job *j, const struct gpu *g)
 {
-	uint64_t request = amount_bytes(&j->request, g);
-
-	return j->limit.bytes || j->limit.permille ? size_min(request, amount_bytes(&j->limit, g))
-						   : request;
+	return (j->limit.bytes || j->limit.permille) &&
+	       amount_bytes(&j->limit, g) < amount_bytes(&j->request, g);
 }
 
-/** job_is_eligible - could it be placed there if nobody else were?  Not on a card in MIG mode, and
- * with several GPUs not on an instance. */
+/** job_is_eligible - could it be placed there if nobody else were?  Not on a card in MIG mode, with
+ * several GPUs not on an instance, and not where its limit is below its request. */
 bool job_is_eligible(const struct ledger_job *j, const struct gpu *g, const struct lease *parent)
 {
 	uint64_t wall = gpu_usable(g);
 
-	if (g->closed || (g->is_single && j->n_slots > 1))
+	if (g->closed || (g->is_single && j->n_slots > 1) || job_contradicts(j, g))
 		return false;
 	for (; parent; parent = parent->parent)
 		wall = size_min(wall, lease_wall(parent));
-	return wanted(j, g) <= wall;
+	return amount_bytes(&j->request, g) <= wall;
 }
 
 /* somebody of the same or a better class waits for memory of the card: first things first */
@@ -109,7 +109,7 @@ static bool has_waiters_first(const struct gpu *g, enum ledger_class job_class)
 static struct block room_for_job(struct ledger *l, const struct ledger_job *j, struct gpu *g,
 				 struct lease *parent, uint64_t now_ns)
 {
-	uint64_t more = wanted(j, g), credit = 0;
+	uint64_t more = amount_bytes(&j->request, g), credit = 0;
 	struct block b = room_for_promise(parent, g, more, l->pass);
 	const struct account *a;
 

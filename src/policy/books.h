@@ -317,6 +317,7 @@ void job_place(struct ledger *l, struct ledger_job *j, struct gpu *const *gpus, 
 uint64_t amount_bytes(const struct ledger_amount *a, const struct gpu *g);
 bool job_candidate(struct ledger *l, const struct ledger_job *j, unsigned i, struct gpu **ret_gpu,
 		   struct lease **ret_parent);
+bool job_contradicts(const struct ledger_job *j, const struct gpu *g);
 bool job_is_eligible(const struct ledger_job *j, const struct gpu *g, const struct lease *parent);
 
 /* share.c */

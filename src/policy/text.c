@@ -230,7 +230,7 @@ void text_never(const struct ledger *l, const struct ledger_job *j, char *text)
 {
 	uint64_t most = 0, needed = 0;
 	unsigned n = 0, eligible = 0, n_closed = 0, n_single = 0;
-	const struct gpu *closed = NULL;
+	const struct gpu *closed = NULL, *roomiest = NULL;
 	struct lease *parent;
 	struct fmt_buf a, b;
 	struct gpu *g;
@@ -252,6 +252,7 @@ void text_never(const struct ledger *l, const struct ledger_job *j, char *text)
 		if (wall >= most) {
 			most = wall;
 			needed = amount_bytes(&j->request, g);
+			roomiest = g;
 		}
 	}
 	if (n_closed && n_closed == n)
@@ -272,6 +273,11 @@ void text_never(const struct ledger *l, const struct ledger_job *j, char *text)
 		(void)str_print(text, LEDGER_TEXT_MAX,
 				"%s on %u GPUs asked for, only %u can ever give as much",
 				fmt_size(&a, needed), j->n_slots, eligible);
+	else if (roomiest && job_contradicts(j, roomiest))
+		(void)str_print(text, LEDGER_TEXT_MAX,
+				"the limit of %s is below the request of %s on GPU %s",
+				fmt_size(&b, amount_bytes(&j->limit, roomiest)),
+				fmt_size(&a, needed), roomiest->label);
 	else
 		(void)str_print(text, LEDGER_TEXT_MAX, "%s asked for, %s can ever give %s",
 				fmt_size(&a, needed),

@@ -139,6 +139,20 @@ class Escape(world.World):
         else:
             self.assertEqual(r.returncode, 125, r.stderr)
 
+    def test_f2_a_nested_run_is_no_better(self):
+        def inside(outer, inner):
+            r = self.run_job(*outer, '--', ALLOT, 'run', *inner, '--', ALLOT, 'ps', '-o', 'csv')
+            return r.returncode, r.stdout + r.stderr
+        for inner in (('--class', 'normal'), ('--class', 'latency'), ('--fail-policy', 'open')):
+            code, said = inside(('--class', 'batch'), inner)
+            self.assertEqual(code, 125)
+            self.assertIn(inner[0], said)
+        code, said = inside(('--class', 'batch', '--fail-policy', 'open'), ('--fail-policy', 'open'))
+        self.assertEqual(code, 0, said)
+        self.assertIn(',batch,', said)
+        self.assertNotIn(',normal,', said)  # nor by default
+        self.assertEqual(inside(('--class', 'latency'), ('--class', 'batch'))[0], 0)
+
     def test_f2_set_from_inside_only_narrows(self):
         script = f'{ALLOT} set $ALLOT_JOB_ID vram=1G:32G; echo $? >&2; exec "$@"'
         p = self.start('take', before=['sh', '-c', script, 'sh'])

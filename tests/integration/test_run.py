@@ -109,6 +109,16 @@ class Tree(world.World):
         p.send_signal(signal.SIGUSR1)
         self.assertEqual(p.wait(10), 9)
 
+    def test_no_signal_ends_the_keeper_alone(self):
+        for sig in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR):
+            with self.subTest(sig):
+                p = self.start_job('--', sys.executable, '-c',
+                                   f'import signal,sys,time\nsignal.signal({int(sig)}, lambda *a: sys.exit(9))\n'
+                                   'print("ready", flush=True)\ntime.sleep(30)')
+                self.assertEqual(p.stdout.readline(), 'ready\n')
+                p.send_signal(sig)
+                self.assertEqual(p.wait(10), 9)
+
     def test_a_terminal_works(self):
         import pty
         pid, fd = pty.fork()

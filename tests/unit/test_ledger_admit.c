@@ -460,6 +460,17 @@ static void a18_parts_of_the_card(void **state)
 	spec = spec_of(2, 2 * GIB, GIB);
 	assert_int_equal(admit(&w, &spec, &j), LEDGER_BAD);
 	assert_string_equal(w.text, "the limit is below the request");
+	/* bytes beside a part of the card: each card shows whether that makes sense */
+	spec = spec_of(3, 0, 8 * GIB);
+	spec.request.permille = 500;
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_NEVER_FITS);
+	assert_string_equal(w.text,
+			    "the limit of 8.0 GiB is below the request of 50.0 GiB on GPU 0");
+	spec = spec_of(4, 8 * GIB, 0);
+	spec.limit.permille = 50;
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_NEVER_FITS);
+	spec.limit.permille = 80;
+	assert_int_equal(admit(&w, &spec, &j), LEDGER_ADMITTED);
 	world_fini(&w);
 }
 
