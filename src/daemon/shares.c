@@ -41,12 +41,21 @@ void shares_in(struct daemon *d, struct peer *peer, const struct wire_message *m
 {
 	const struct wire_share_in *m = msg->payload;
 	struct ledger_share_key key = key_of(&m->key);
+	struct wire_share_known answer = { .known = WIRE_SHARE_NOT_KNOWN };
+	struct ledger_share_orphan orphan;
+	int r;
 
 	if (!is_program(peer, msg))
 		return;
-	peer_ok(peer, msg->request_id,
-		ledger_share_in(d->ledger, peer->process->account, &key, m->bytes,
-				clock_now_ns()) == 0);
+	r = ledger_share_in(d->ledger, peer->process->account, &key, m->bytes, &orphan);
+	if (r == 0) {
+		answer.known = WIRE_SHARE_OPEN;
+	} else if (r == 1) {
+		answer = (struct wire_share_known){ .known = WIRE_SHARE_ORPHAN,
+						    .slot = orphan.slot,
+						    .bytes = orphan.bytes };
+	}
+	peer_send(peer, WIRE_SHARE_KNOWN, msg->request_id, &answer);
 }
 
 void shares_close(struct daemon *d, struct peer *peer, const struct wire_message *msg)

@@ -246,6 +246,19 @@ void shares_free(struct ledger *l)
 
 /* ---- what programs say ---- */
 
+/* what only a descriptor kept has an owner again */
+static int adopt(struct ledger *l, struct share *s, struct account *a)
+{
+	if (!list_is_linked(&s->orphans) || s->gpu != a->lease->gpu)
+		return -EEXIST;
+	list_del(&s->orphans);
+	l->n_orphans--;
+	s->owner = a;
+	list_append(&a->exports, &s->of_owner);
+	a->process->n_shares++;
+	return 0;
+}
+
 int ledger_share_out(struct ledger *l, struct ledger_process *p, unsigned slot,
 		     const struct ledger_share_key *key, uint64_t bytes, unsigned flags)
 {
@@ -254,14 +267,14 @@ int ledger_share_out(struct ledger *l, struct ledger_process *p, unsigned slot,
 
 	if (!a || p->state != LEDGER_ATTACHED || bytes > a->lease->gpu->total_bytes)
 		return -EINVAL;
-	if (s) {
-		if (!s->owner || s->owner != a)
-			return -EEXIST;
+	if (s && s->owner == a) {
 		s->bytes = bytes;
 		return 0;
 	}
 	if (p->n_shares >= LEDGER_MAX_SHARES)
 		return -ENOSPC;
+	if (s)
+		return adopt(l, s, a);
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
@@ -287,7 +300,7 @@ static struct account *account_on(struct ledger_process *p, const struct gpu *g)
 }
 
 int ledger_share_in(struct ledger *l, struct ledger_process *p, const struct ledger_share_key *key,
-		    uint64_t bytes, uint64_t now_ns)
+		    uint64_t bytes, struct ledger_share_orphan *ret_orphan)
 {
 	struct share *s = find_share(l, key);
 	struct account *a = s ? account_on(p, s->gpu) : NULL;
@@ -295,6 +308,10 @@ int ledger_share_in(struct ledger *l, struct ledger_process *p, const struct led
 
 	if (!a || p->state != LEDGER_ATTACHED)
 		return -ENOENT;
+	if (list_is_linked(&s->orphans)) {
+		*ret_orphan = (struct ledger_share_orphan){ .slot = a->slot, .bytes = s->bytes };
+		return 1;
+	}
 	i = find_import(s, p);
 	if (!i) {
 		if (p->n_shares >= LEDGER_MAX_SHARES)
@@ -310,11 +327,6 @@ int ledger_share_in(struct ledger *l, struct ledger_process *p, const struct led
 	}
 	i->opens += i->opens < UINT32_MAX;
 	i->bytes = size_min(size_sat_add(i->bytes, bytes), s->gpu->total_bytes);
-	if (list_is_linked(&s->orphans)) {
-		list_del(&s->orphans);
-		l->n_orphans--;
-		inherit(i, s->bytes, now_ns);
-	}
 	return 0;
 }
 

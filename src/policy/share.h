@@ -31,7 +31,7 @@
  * importer's figure rises when the owner is gone, and becomes overhead within a second.
  *
  * What only a descriptor keeps (SHARE_BY_DESCRIPTOR) is on the card and nobody's, subtracted like a
- * stranger's; who imports it then is charged for it from that moment.
+ * stranger's; who imports it then takes it like an allocation, or is refused, and owns it.
  *
  * Nothing a tenant says here lets it hold more: a lie moves a charge to a process that had said
  * that it opens the share, and what the owner really holds NVML shows.
@@ -60,13 +60,20 @@ struct ledger_share_key {
 int ledger_share_out(struct ledger *l, struct ledger_process *p, unsigned slot,
 		     const struct ledger_share_key *key, uint64_t bytes, unsigned flags);
 
+struct ledger_share_orphan {
+	unsigned slot;
+	uint64_t bytes;
+};
+
 /**
  * ledger_share_in - @p opens it, once more
  * @bytes: of an unshown share: how much more of it was opened
- * Before the driver is asked to.  Returns 0; -ENOENT (nothing is known of it), -ENOSPC, -ENOMEM.
+ * Before the driver is asked to.  Returns 0; 1 when it has no owner and nobody has it open: who
+ * opens it takes *ret_orphan of its lease, and says ledger_share_out; -ENOENT (nothing is known of
+ * it), -ENOSPC, -ENOMEM.
  */
 int ledger_share_in(struct ledger *l, struct ledger_process *p, const struct ledger_share_key *key,
-		    uint64_t bytes, uint64_t now_ns);
+		    uint64_t bytes, struct ledger_share_orphan *ret_orphan);
 
 /** ledger_share_close - … closed it (@all: as often as it was opened), or could not open it */
 void ledger_share_close(struct ledger *l, struct ledger_process *p,

@@ -60,7 +60,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 		if (e.record)
 			(void)blocks_visit(BLOCK_LINEAR, dptr, note_export, &e);
 		if (e.is_first)
-			share_out(e.slot, key, e.bytes, 0);
+			(void)share_out(e.slot, key, e.bytes, 0);
 		else
 			blocks_discard(e.record);
 	}
@@ -175,7 +175,7 @@ static void exported(CUmemGenericAllocationHandle handle, struct wire_share_key 
 	if (e.record)
 		(void)blocks_visit(BLOCK_HANDLE, handle, note_handle_export, &e);
 	if (e.is_first)
-		share_out(e.slot, key, e.bytes, flags);
+		(void)share_out(e.slot, key, e.bytes, flags);
 	else
 		blocks_discard(e.record);
 }
@@ -230,9 +230,15 @@ static bool key_of_import(void *handle, CUmemAllocationHandleType type, struct w
 	return true;
 }
 
-/* what stands for an imported handle: three records; all or none */
+/*
+ * What stands for an imported handle: three records; all or none.  What is nobody's any more is
+ * taken of the lease, as an allocation is, and its importer owns it from then on.
+ */
 struct importing {
 	struct block *h, *memory, *share;
+	struct wire_share_key key;
+	struct wire_share_known known;
+	struct reserve reserve; /* of an orphan */
 };
 
 static void importing_end(struct importing *i)
@@ -242,35 +248,70 @@ static void importing_end(struct importing *i)
 	blocks_discard(i->share);
 }
 
-static bool importing_begin(struct importing *i, struct wire_share_key key)
+/* false: refused, and that was explained */
+static bool importing_begin(struct importing *i)
 {
-	*i = (struct importing){ .h = blocks_reserve(),
-				 .memory = blocks_reserve(),
-				 .share = share_record(BLOCK_SHARED, key) };
-	if (i->h && i->memory && i->share && share_in(key, 0))
+	i->h = blocks_reserve();
+	i->memory = blocks_reserve();
+	i->share = share_record(BLOCK_SHARED, i->key);
+	if (i->h && i->memory && i->share)
+		i->known = share_ask(i->key, 0);
+	if (i->known.known != WIRE_SHARE_ORPHAN ||
+	    reserve_begin_on(&i->reserve, (int)i->known.slot, NULL, i->known.bytes))
 		return true;
 	importing_end(i);
 	return false;
 }
 
+static void importing_failed(struct importing *i)
+{
+	if (i->known.known == WIRE_SHARE_OPEN)
+		share_close(i->key, false);
+	else if (i->known.known == WIRE_SHARE_ORPHAN)
+		reserve_undo(&i->reserve);
+	importing_end(i);
+}
+
+static void importing_done(struct importing *i, CUmemGenericAllocationHandle handle)
+{
+	struct charge charge = CHARGE_NONE;
+
+	if (i->known.known == WIRE_SHARE_ORPHAN) {
+		charge = i->reserve.charge;
+		reserve_made(&i->reserve);
+		blocks_discard(i->reserve.block);
+		/* somebody else was faster: it is theirs, and open here */
+		if (charge.slot >= 0 &&
+		    !share_out(charge.slot, i->key, charge.bytes, WIRE_SHARE_BY_DESCRIPTOR) &&
+		    share_in(i->key, 0)) {
+			account_give(charge);
+			charge = CHARGE_NONE;
+		}
+	}
+	if (i->known.known == WIRE_SHARE_NOT_KNOWN)
+		importing_end(i);
+	else
+		physical_imported(handle, i->h, i->memory, i->share, charge);
+}
+
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
 					CUmemAllocationHandleType shHandleType)
 {
-	struct wire_share_key key;
-	struct importing i;
-	bool known;
-	CUresult rc;
+	struct importing i = { 0 };
+	CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
+	bool has_key;
 
 	if (!handle || !guard_enter())
 		return real_cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
-	known = key_of_import(osHandle, shHandleType, &key) && importing_begin(&i, key);
-	rc = real_cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
-	if (known && rc == CUDA_SUCCESS) {
-		physical_imported(*handle, i.h, i.memory, i.share);
-	} else if (known) {
-		share_close(key, false);
-		importing_end(&i);
-	}
+	has_key = key_of_import(osHandle, shHandleType, &i.key);
+	if (!has_key || importing_begin(&i))
+		rc = real_cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
+	else
+		has_key = false;
+	if (has_key && rc == CUDA_SUCCESS)
+		importing_done(&i, *handle);
+	else if (has_key)
+		importing_failed(&i);
 	guard_leave();
 	return rc;
 }
@@ -292,7 +333,7 @@ CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
 		fresh = share_new_mark();
 		mark = fresh ? pools_mark(pool, fresh, &slot) : 0;
 		if (mark && fd_mark_set(*(int *)handle_out, mark) == 0 && mark == fresh)
-			share_out(slot, share_key_of_mark(mark), 0, WIRE_SHARE_UNSHOWN);
+			(void)share_out(slot, share_key_of_mark(mark), 0, WIRE_SHARE_UNSHOWN);
 	}
 	guard_leave();
 	return rc;

@@ -49,10 +49,10 @@ static void enter(struct block *b, uint32_t kind, uint64_t key, uint64_t count,
 }
 
 void physical_imported(CUmemGenericAllocationHandle handle, struct block *h, struct block *memory,
-		       struct block *share)
+		       struct block *share, struct charge charge)
 {
-	memory->kind = BLOCK_IMPORTED;
-	memory->charge = CHARGE_NONE;
+	memory->kind = charge.slot >= 0 ? BLOCK_PHYSICAL : BLOCK_IMPORTED;
+	memory->charge = charge;
 	memory->count = 1;
 	memory->other = share;
 	enter(h, BLOCK_HANDLE, handle, 1, memory);

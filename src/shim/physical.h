@@ -8,11 +8,12 @@
 #include "shim/blocks.h"
 
 /**
- * physical_imported - @handle is of memory that others own, known as @share
+ * physical_imported - @handle is of memory that was imported, known as @share
  * @h, @memory, @share: records of ours, taken over.  When its last handle and mapping are gone,
  * that is told (shim/share.h).
+ * @charge: what it costs us, when it was nobody's; CHARGE_NONE: it is somebody else's
  */
 void physical_imported(CUmemGenericAllocationHandle handle, struct block *h, struct block *memory,
-		       struct block *share);
+		       struct block *share, struct charge charge);
 
 #endif

@@ -56,23 +56,30 @@ static bool tell(unsigned type, const void *payload, uint64_t *ret_value)
 	return true;
 }
 
-void share_out(int slot, struct wire_share_key key, uint64_t bytes, unsigned flags)
+bool share_out(int slot, struct wire_share_key key, uint64_t bytes, unsigned flags)
 {
 	struct wire_share_out m = {
 		.key = key, .bytes = bytes, .slot = (uint32_t)slot, .flags = flags
 	};
-	uint64_t unused;
+	uint64_t kept = 0;
 
-	if (slot >= 0)
-		(void)tell(WIRE_SHARE_OUT, &m, &unused);
+	return slot >= 0 && tell(WIRE_SHARE_OUT, &m, &kept) && kept;
+}
+
+struct wire_share_known share_ask(struct wire_share_key key, uint64_t bytes)
+{
+	struct wire_share_in m = { .key = key, .bytes = bytes };
+	struct wire_share_known known = { .known = WIRE_SHARE_NOT_KNOWN };
+
+	if (!attach_page() ||
+	    attach_call(WIRE_SHARE_IN, &m, WIRE_SHARE_KNOWN, &known, ATTACH_NO_WAIT, NULL))
+		known.known = WIRE_SHARE_NOT_KNOWN;
+	return known;
 }
 
 bool share_in(struct wire_share_key key, uint64_t bytes)
 {
-	struct wire_share_in m = { .key = key, .bytes = bytes };
-	uint64_t known;
-
-	return tell(WIRE_SHARE_IN, &m, &known) && known;
+	return share_ask(key, bytes).known == WIRE_SHARE_OPEN;
 }
 
 void share_close(struct wire_share_key key, bool all)

@@ -33,11 +33,15 @@ struct wire_share_key share_key_of_mark(uint64_t mark);
 /** share_new_mark - a mark that nobody else has; 0: none is to be had */
 uint64_t share_new_mark(void);
 
-/** share_out - others may open @bytes of ours on @slot; @flags: WIRE_SHARE_* */
-void share_out(int slot, struct wire_share_key key, uint64_t bytes, unsigned flags);
+/** share_out - others may open @bytes of ours on @slot; @flags: WIRE_SHARE_*; is it kept track of?
+ */
+bool share_out(int slot, struct wire_share_key key, uint64_t bytes, unsigned flags);
 
 /** share_in - we are about to open it; false: allotd does not know it, and need not be told more */
 bool share_in(struct wire_share_key key, uint64_t bytes);
+
+/** share_ask - the same; what is nobody's is to be taken of the lease and said by share_out */
+struct wire_share_known share_ask(struct wire_share_key key, uint64_t bytes);
 
 /** share_close - we closed it, or could not open it; @all: as often as it was opened */
 void share_close(struct wire_share_key key, bool all);

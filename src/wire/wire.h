@@ -239,6 +239,18 @@ struct wire_share_in {
 	uint64_t bytes; /* of a pool: how much more of it */
 };
 
+enum wire_share_known_as {
+	WIRE_SHARE_NOT_KNOWN = 0,
+	WIRE_SHARE_OPEN = 1,   /* somebody's, and open here from now on */
+	WIRE_SHARE_ORPHAN = 2, /* nobody's: take it of the lease, then say SHARE_OUT */
+};
+
+struct wire_share_known {
+	uint32_t known; /* enum wire_share_known_as */
+	uint32_t slot;  /* of an orphan */
+	uint64_t bytes;
+};
+
 struct wire_share_close {
 	struct wire_share_key key;
 	uint32_t flags;
@@ -692,6 +704,7 @@ WIRE_CHECK(need, 24);
 WIRE_CHECK(grant, 48 + 512);
 WIRE_CHECK(share_out, 32);
 WIRE_CHECK(share_in, 24);
+WIRE_CHECK(share_known, 16);
 WIRE_CHECK(share_close, 24);
 WIRE_CHECK(share_freed, 32);
 WIRE_CHECK(overdraft_done, 16);

@@ -264,6 +264,21 @@ class Sharing(world.World):
         self.comes_to('importer', context)
         self.comes_to('owner', context)
 
+    def test_descriptors_are_no_way_around_the_limit(self):
+        gpu = self.gpu('--vram', '4G', '--name', 'hoarder')
+        context, box = self.base(gpu), self.box(gpu)
+        for _ in range(6):  # each of them is only in a descriptor that is under way
+            mine = gpu.make('create 1G')
+            gpu.do(f'send {mine} {box}')
+            gpu.do(f'free {mine}')
+        got = [gpu('receive') for _ in range(6)]
+        self.assertEqual([g[:2] for g in got], ['ok'] * 3 + ['er'] * 3, got)
+        self.assertEqual(set(got[3:]), {'error 2'})
+        self.comes_to('hoarder', context + 3 * GIB)
+        for said in got[:3]:
+            gpu.do('free ' + said.split()[1])
+        self.comes_to('hoarder', context)
+
     # ---- any order, any death ----
 
     def truth(self, watch):

@@ -25,8 +25,9 @@ static int out(struct world *w, struct program *a, uint64_t key, uint64_t bytes,
 static int in(struct world *w, struct program *a, uint64_t key, uint64_t bytes)
 {
 	struct ledger_share_key k = key_of(key);
+	struct ledger_share_orphan orphan;
 
-	return ledger_share_in(w->l, a->p, &k, bytes, w->now);
+	return ledger_share_in(w->l, a->p, &k, bytes, &orphan);
 }
 
 static void shut(struct world *w, struct program *a, uint64_t key, bool all)
@@ -292,6 +293,8 @@ static void nvml_is_sometimes_the_first(void **state)
 /* nobody owns it, nobody has it open, and then somebody imports it from a descriptor */
 static void from_a_descriptor(void **state)
 {
+	struct ledger_share_key k = key_of(1);
+	struct ledger_share_orphan orphan;
 	struct program a, b;
 	struct world w;
 
@@ -302,20 +305,26 @@ static void from_a_descriptor(void **state)
 	assert_int_equal(take(&w, &a, 2 * GIB), LEDGER_OK);
 	assert_int_equal(out(&w, &a, 1, 2 * GIB, SHARE_BY_DESCRIPTOR), 0);
 	assert_int_equal(freed(&w, &a, 1, 2 * GIB, true), 0);
-	assert_int_equal(in(&w, &b, 1, 0), 0);
-	assert_int_equal(figures(&w, &b).held_bytes, 2 * GIB);
-	shut(&w, &b, 1, false);
+	/* who opens it takes it of its lease, and owns it */
+	assert_int_equal(ledger_share_in(w.l, b.p, &k, 0, &orphan), 1);
+	assert_int_equal(orphan.slot, 0);
+	assert_int_equal(orphan.bytes, 2 * GIB);
 	assert_int_equal(figures(&w, &b).held_bytes, 0);
+	assert_int_equal(take(&w, &b, 2 * GIB), LEDGER_OK);
+	assert_int_equal(out(&w, &b, 1, 2 * GIB, SHARE_BY_DESCRIPTOR), 0);
+	assert_int_equal(out(&w, &a, 1, 2 * GIB, SHARE_BY_DESCRIPTOR), -EEXIST);
 	assert_int_equal(in(&w, &a, 1, 0), 0);
+	assert_int_equal(freed(&w, &b, 1, 2 * GIB, true), 2 * GIB);
 	assert_int_equal(figures(&w, &a).inherited_bytes, 2 * GIB);
 	shut(&w, &a, 1, false);
+	assert_int_equal(in(&w, &a, 1, 0), 1);
 	/* the oldest are forgotten */
 	for (uint64_t i = 2; i < LEDGER_MAX_ORPHANS + 2; i++) {
 		assert_int_equal(out(&w, &a, i, MIB, SHARE_BY_DESCRIPTOR), 0);
 		assert_int_equal(freed(&w, &a, i, 0, true), 0);
 	}
 	assert_int_equal(in(&w, &b, 1, 0), -ENOENT);
-	assert_int_equal(in(&w, &b, 2, 0), 0);
+	assert_int_equal(in(&w, &b, 2, 0), 1);
 	world_fini(&w);
 }
 

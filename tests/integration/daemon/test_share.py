@@ -20,7 +20,7 @@ class Share(World):
         return actor.call("SHARE_OUT", key=key, key2=1, bytes=count, slot=0, flags=flags)[1]["value"]
 
     def into(self, actor, key, count=0):
-        return actor.call("SHARE_IN", key=key, key2=1, bytes=count)[1]["value"]
+        return actor.call("SHARE_IN", key=key, key2=1, bytes=count)[1]["known"]
 
     def freed(self, actor, key, count, flags=LAST):
         return actor.call("SHARE_FREED", key=key, key2=1, bytes=count, flags=flags)[1]["value"]
@@ -100,7 +100,11 @@ class Share(World):
         self.out(owner, 7, GIB, BY_DESCRIPTOR)
         self.assertEqual(self.freed(owner, 7, GIB), 0)
         owner.give(GIB)
-        self.assertEqual(self.into(importer, 7), 1)
+        known = importer.call("SHARE_IN", key=7, key2=1, bytes=0)[1]
+        self.assertEqual(known, {"known": 2, "slot": 0, "bytes": GIB})
+        self.assertEqual(importer.need(GIB)[1]["result"], 0)
+        self.assertEqual(self.out(importer, 7, GIB, BY_DESCRIPTOR), 1)
+        self.assertEqual(self.into(owner, 7), 1)
         self.assertEqual(self.used(importer), GIB)
 
 

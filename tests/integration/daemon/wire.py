@@ -45,6 +45,7 @@ LAYOUTS = [
     message("SHARE_IN", 22, "QQQ", "key key2 bytes"),
     message("SHARE_CLOSE", 23, "QQII", "key key2 flags _"),
     message("SHARE_FREED", 24, "QQQII", "key key2 bytes flags _"),
+    message("SHARE_KNOWN", 25, "IIQ", "known slot bytes"),
     message("OVERDRAFT_DONE", 40, "IIQ", "slot _ kept_bytes"),
     message("RUN", 30, AMOUNT + AMOUNT + "IIIIQQIIIIQ64s512s256s1024s",
             "request request_permille _ limit limit_permille _ job_class fail_policy "
