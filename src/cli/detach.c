@@ -233,6 +233,8 @@ bool detach_tell(struct detach *d, uint64_t job_id)
 	is_heard = write(d->tell, &job_id, sizeof(job_id)) == (ssize_t)sizeof(job_id);
 	close(d->tell);
 	d->tell = -1;
+	if (!is_heard)
+		(void)unlink(d->log);
 	(void)signal(SIGPIPE, SIG_DFL);
 	return is_heard;
 }

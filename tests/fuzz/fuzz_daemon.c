@@ -556,12 +556,14 @@ static void say_usual(struct actor *a, unsigned at, unsigned what)
 				  .flags = take() % 2 };
 	struct wire_context_done ctx = { .slot = need.slot, .ok = take() % 2 };
 	struct wire_resume resume = { .job_id = 1 + take() % 4, .n_pages = 2 };
+	struct wire_show show = { .job_id = resume.job_id }; /* the same bytes as WHY and WAIT */
 	struct {
 		unsigned type;
 		const void *payload;
 	} usual[] = {
 		{ WIRE_RUN, &run },   { WIRE_ATTACH, &attach },    { WIRE_NEED, &need },
 		{ WIRE_NEED, &need }, { WIRE_CONTEXT_DONE, &ctx }, { WIRE_RESUME, &resume },
+		{ WIRE_SHOW, &show }, { WIRE_WHY, &show },         { WIRE_WAIT, &show },
 	};
 	_Alignas(8) unsigned char packet[WIRE_MAX_MESSAGE];
 	int len = wire_encode(packet, sizeof(packet), usual[what % ARRAY_SIZE(usual)].type, 2,

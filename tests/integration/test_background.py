@@ -194,6 +194,18 @@ class Waiting(Background):
         self.assertEqual((r.returncode, r.stdout), (75, ''))
         self.assertEqual(os.listdir(self.dir / '.local/state/allot/logs'), [])
 
+    def test_an_id_that_nobody_heard_is_no_job(self):
+        logs = self.dir / '.local/state/allot/logs'
+        os.kill(self.daemon.pid, signal.SIGSTOP)
+        p = self.start_job('-d', '--', 'touch', str(self.dir / 'ran'))
+        self.assertTrue(until(lambda: logs.exists() and os.listdir(logs)))
+        time.sleep(0.2)
+        p.send_signal(signal.SIGINT)
+        self.assertEqual(p.wait(10), -signal.SIGINT)
+        os.kill(self.daemon.pid, signal.SIGCONT)
+        self.assertTrue(until(lambda: not os.listdir(logs) and not self.ps()))
+        self.assertFalse((self.dir / 'ran').exists())
+
     def test_what_can_never_fit_is_refused_by_the_starter(self):
         r = self.run_job('-d', '--vram', '500G', '--', 'true')
         self.assertEqual((r.returncode, r.stdout), (125, ''))
