@@ -29,10 +29,19 @@ struct import {
 	uint64_t inherited; /* by this one, and part of the account's */
 };
 
+/* the finalizer of splitmix64 */
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* programs choose the keys: where the ledger lies, which they cannot know, keeps them apart */
 static struct list *bucket_of(struct ledger *l, const struct ledger_share_key *key)
 {
-	struct list *bucket =
-		&l->shares[(key->word[0] ^ key->word[1] * 0x9e3779b97f4a7c15u) % SHARE_BUCKETS];
+	uint64_t hash = mix(mix(key->word[0] + (uintptr_t)l) ^ key->word[1]);
+	struct list *bucket = &l->shares[hash % SHARE_BUCKETS];
 
 	if (!bucket->next)
 		list_init(bucket);

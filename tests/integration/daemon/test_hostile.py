@@ -182,6 +182,21 @@ class Floods(Hostile):
         self.assertEqual(other.need(total - GIB)[1]["result"], OK)
 
 
+class Shares(Hostile):
+    def test_keys_that_collide(self):
+        """shares whose keys fall into one place of the table: looking them up holds nobody up for long"""
+        self.start()
+        neighbour = self.neighbour()
+        children = [self.program(MIB, GIB // 2)[1] for _ in range(2)]
+        for child in children:
+            child.begin("share_same_bucket", 2.0)
+        end = time.monotonic() + 2.0
+        while time.monotonic() < end:
+            self.served(neighbour)
+        for child in children:
+            self.assertGreater(child.finish(), 1000)
+
+
 class Order(Hostile):
     def test_messages_out_of_order(self):
         """what was said once decides what may be said: nothing of it ends allotd or a neighbour"""

@@ -286,6 +286,16 @@ class Body:
         c.send("ATTACH", [fd], role=1, flags=1)
         return c.recv().type
 
+    def share_same_bucket(self, seconds):
+        """SHARE_OUT of keys that a table of any power of two cannot tell apart"""
+        conn, end, n = self.conn(), time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            conn.sock.settimeout(0.2)
+            conn.sock.send(wire.pack("SHARE_OUT", 1, key=n << 40 | os.getpid() << 16, slot=0, bytes=1))
+            conn.recv(2.0)
+            n += 1
+        return n
+
     def flood(self, message, seconds, **values):
         """requests as fast as they are taken, whatever is answered; anew when it is thrown out"""
         packet = wire.pack(message, 1, **values)
