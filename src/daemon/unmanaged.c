@@ -215,6 +215,7 @@ static void learn(struct unmanaged *u, struct entry *e)
 	e->is_learned = true;
 	(void)commands_read(d->commands, d->proc_root, e->pid, e->command, sizeof(e->command));
 	f->uid = (uid_t)-1;
+	f->is_known = false;
 	if (e->pidfd < 0 && u->n_pidfds < UNMANAGED_PIDFDS) {
 		e->pidfd = fd_pidfd_open(e->pid);
 		u->n_pidfds += e->pidfd >= 0;
@@ -308,14 +309,18 @@ static bool send_signal(const struct entry *e, int signal)
 	return syscall(SYS_pidfd_send_signal, e->pidfd, signal, NULL, 0) == 0;
 }
 
-/* is it still that process, and still nobody's? */
-static bool is_certain(const struct unmanaged *u, const struct entry *e)
+/* is it still that process, nobody's, and to be ended?  By now it may be another program */
+static bool is_certain(struct unmanaged *u, unsigned gpu, struct entry *e)
 {
+	uint64_t start_ticks = e->facts.start_ticks;
 	struct daemon *d = u->daemon;
 	struct proc_info info;
 
-	return !process_by_pid(&d->registry, e->pid) && !registry_whose(d, e->pid, &info) &&
-	       info.start_ticks == e->facts.start_ticks && pidfd_is_alive(e->pidfd);
+	if (process_by_pid(&d->registry, e->pid) || registry_whose(d, e->pid, &info))
+		return false;
+	learn(u, e);
+	return e->facts.start_ticks == start_ticks &&
+	       unmanaged_judge(&e->facts, u->since_ticks[gpu]) == UNMANAGED_END;
 }
 
 /* one step towards its end; true: more is to come */
@@ -336,13 +341,15 @@ static bool end_one(struct unmanaged *u, unsigned gpu, struct entry *e, uint64_t
 	if (e->term_ns) {
 		if (e->is_killed || now_ns - e->term_ns < grace_ns(u))
 			return !e->is_killed;
+		if (!is_certain(u, gpu, e))
+			return true;
 		e->is_killed = true;
 		if (send_signal(e, SIGKILL))
 			log_warn("GPU %s: unmanaged process %d (%s) did not end: SIGKILL", label,
 				 e->pid, e->command);
 		return false;
 	}
-	if (!is_certain(u, e))
+	if (!is_certain(u, gpu, e))
 		return true; /* looked at again in the next sample */
 	e->term_ns = now_ns;
 	u->killed[gpu]++;
