@@ -301,6 +301,7 @@ uint64_t turn_deadline_ns(const struct gpu *g);
 void probe_poll(struct gpu *g, uint64_t now_ns);
 
 /* circle.c */
+bool circle_is_at(const struct ledger *l, const struct gpu *g);
 bool circle_break(struct ledger *l, uint64_t now_ns);
 
 /* settle.c */

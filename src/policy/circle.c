@@ -124,6 +124,16 @@ static uint64_t find_hopeless(struct ledger *l, uint64_t now_ns, uint64_t next[L
 	return hopeless;
 }
 
+/** circle_is_at - would those who wait on @g wait for each other for ever, if nothing else moved?
+ */
+bool circle_is_at(const struct ledger *l, const struct gpu *g)
+{
+	uint64_t next[LEDGER_MAX_GPUS];
+
+	/* what is changed on the way is put back; long after the last change all GPUs are quiet */
+	return find_hopeless((struct ledger *)l, LEDGER_NEVER, next) >> g->number & 1;
+}
+
 /* does the waiter's job hold what, in the end, it waits for? */
 static bool is_in_circle(const struct ticket *t, const uint64_t next[LEDGER_MAX_GPUS])
 {

@@ -22,7 +22,6 @@ struct place {
 	const struct lease *parent; /* NULL: the card */
 	const struct lease *top[LEDGER_WAIT_HOLDERS];
 	unsigned n_top, n_all;
-	bool all_wait;
 };
 
 /* the room that comes back when its job has ended */
@@ -50,12 +49,10 @@ static void find_holders(struct place *p)
 {
 	const struct lease *lease;
 
-	p->all_wait = true;
 	list_for_each (lease, &p->gpu->leases, on_gpu) {
 		if (lease->parent != p->parent || (!lease->committed && !lease->charged))
 			continue;
 		p->n_all++;
-		p->all_wait = p->all_wait && lease->job->n_waiters > 0;
 		insert(p, lease);
 	}
 }
@@ -74,8 +71,9 @@ static void fill_holders(const struct ledger *l, const struct place *p, struct l
 		(void)str_copy(w->holders[n].name, LEDGER_NAME_MAX, lease->job->name);
 	}
 	w->n_holders = p->n_all;
-	w->is_circle = w->kind != LEDGER_WAITS_FOR_PLACE && p->n_all > 0 && p->all_wait &&
-		       !p->gpu->lost && !p->gpu->n_dying;
+	w->is_circle =
+		(w->kind == LEDGER_WAITS_FOR_MEMORY || w->kind == LEDGER_WAITS_FOR_CONTEXT) &&
+		circle_is_at(l, p->gpu);
 	if (p->parent || !p->gpu->unmanaged_bytes)
 		return;
 	if (w->n_holders < ARRAY_SIZE(w->holders))
@@ -268,8 +266,8 @@ static void say_memory(const struct ledger *l, const struct ticket *t, const str
 		append(text, ", which has %s left for it",
 		       w->free_bytes ? fmt_size(&b, w->free_bytes) : "nothing");
 		if (w->is_circle)
-			append(text, "; all who hold memory there wait, so the youngest is refused "
-				     "in a moment");
+			append(text, "; those who hold memory wait for each other, so the youngest "
+				     "of them is refused in a moment");
 		append_givers(text, l, p, own);
 	}
 	if (w->deadline_ns != LEDGER_NEVER)

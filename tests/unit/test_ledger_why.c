@@ -241,7 +241,37 @@ static void all_who_hold_something_wait(void **state)
 	assert_false(why(&w, a, 0).is_circle);
 	assert_int_equal(take(&w, &pb, 8 * GIB), LEDGER_WAIT);
 	assert_true(why(&w, a, 0).is_circle);
-	assert_non_null(strstr(why(&w, b, 0).sentence, "all who hold memory there wait"));
+	assert_non_null(
+		strstr(why(&w, b, 0).sentence, "those who hold memory wait for each other"));
+	world_fini(&w);
+}
+
+static void a_circle_over_two_gpus(void **state)
+{
+	static const uint64_t cards[] = { 80, 80 };
+	struct program pa, pb;
+	struct ledger_job *j[2];
+	struct ledger_job_spec spec;
+	struct world w;
+
+	(void)state;
+	world_init(&w, 2, cards);
+	for (unsigned i = 0; i < 2; i++) {
+		spec = spec_of(i + 1, 0, 0);
+		spec.n_gpus = 2;
+		assert_int_equal(ledger_admit(w.l, &spec, NULL, w.now, &j[i], w.text),
+				 LEDGER_ADMITTED);
+	}
+	start(&w, &pa, j[0], 11);
+	start(&w, &pb, j[1], 22);
+	/* each holds one card and waits for the other: on no card do all wait who hold it */
+	assert_int_equal(take_on(&w, &pa, 0, 78 * GIB, 0), LEDGER_OK);
+	assert_int_equal(take_on(&w, &pb, 1, 78 * GIB, 0), LEDGER_OK);
+	assert_int_equal(take_on(&w, &pa, 1, 40 * GIB, 0), LEDGER_WAIT);
+	assert_false(why(&w, j[0], 0).is_circle); /* the other works */
+	assert_int_equal(take_on(&w, &pb, 0, 40 * GIB, 0), LEDGER_WAIT);
+	assert_true(why(&w, j[0], 0).is_circle);
+	assert_true(why(&w, j[1], 0).is_circle);
 	world_fini(&w);
 }
 
@@ -283,6 +313,7 @@ int main(void)
 		cmocka_unit_test(k10_each_card_has_its_own_reason),
 		cmocka_unit_test(an_allocation_on_a_full_card),
 		cmocka_unit_test(all_who_hold_something_wait),
+		cmocka_unit_test(a_circle_over_two_gpus),
 		cmocka_unit_test(many_holders_are_counted_and_the_largest_named),
 	};
 
