@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Too little of everything: descriptors, memory, time; and too many who come at once."""
-import ctypes
+import json
 import os
 import pathlib
 import resource
@@ -203,6 +203,41 @@ class Clocks(Limits):
         self.start_daemon()
         self.assertTrue(until(lambda: self.held() == held, 5))
         g.end()
+
+
+class Hidden(Limits):
+    """/proc mounted with hidepid=2: a user's own allotd sees that user's processes alone"""
+    START = False
+    SCRIPT = """
+mount -t proc -o hidepid=2 proc /proc || exit 77
+exec setpriv --reuid=4242 --regid=4242 --clear-groups sh -c '
+    "$ALLOTD" --foreground --user --socket "$ALLOT_SOCKET" --state "$HOME/state" --sim=small4g &
+    i=0; until "$ALLOT" status >/dev/null 2>&1 || [ $i = 100 ]; do sleep 0.1; i=$((i+1)); done
+    printf "init\\nalloc 512M\\nalloc 2G\\ninfo\\nquit\\n" | "$ALLOT" run -J mine --vram 1G:2G -- "$SHELL_PROGRAM"
+    echo "rc $?"
+    "$ALLOT" status -o json
+    kill $!; wait'
+"""
+
+    def test_a_user_who_sees_nobody_else(self):
+        """his jobs are fenced as ever, and what they held is given back"""
+        if os.geteuid() != 0:
+            self.skipTest('needs root')
+        home = self.dir / 'home'
+        home.mkdir(mode=0o755)
+        os.chmod(self.dir, 0o755)
+        os.chown(home, 4242, 4242)
+        env = {**self.env, 'HOME': str(home), 'XDG_RUNTIME_DIR': str(home), 'ALLOT_SOCKET': str(home / 's'), 'ALLOT': ALLOT,
+               'ALLOTD': ALLOTD, 'SHELL_PROGRAM': SHELL}
+        r = subprocess.run(['unshare', '-m', 'sh', '-c', self.SCRIPT], env=env, capture_output=True, text=True, timeout=60,
+                           check=False, stdin=subprocess.DEVNULL)
+        if r.returncode == 77:
+            self.skipTest('may not mount')
+        said = r.stdout.split('\n')
+        self.assertEqual(said[:3], ['ok', 'ok 0', 'error 2'], r.stdout + r.stderr)
+        self.assertIn('rc 0', said, r.stderr)
+        gpu = json.loads(r.stdout[r.stdout.index('{'):])['items'][0]
+        self.assertEqual(gpu['vram_requested_bytes'], 0)
 
 
 class Died(Limits):
