@@ -49,6 +49,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
 	struct exporting e = { 0 };
 	struct wire_share_key key;
+	CUdeviceptr base;
+	size_t bytes;
 	CUresult rc;
 
 	if (!guard_enter())
@@ -57,8 +59,9 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	if (rc == CUDA_SUCCESS) {
 		key = share_key_of(pHandle, sizeof(*pHandle));
 		e.record = share_record(BLOCK_SHARED, key);
-		if (e.record)
-			(void)blocks_visit(BLOCK_LINEAR, dptr, note_export, &e);
+		if (e.record && !blocks_visit(BLOCK_LINEAR, dptr, note_export, &e) &&
+		    real_cuMemGetAddressRange_v2(&base, &bytes, dptr) == CUDA_SUCCESS)
+			(void)blocks_visit(BLOCK_LINEAR, base, note_export, &e);
 		if (e.is_first)
 			(void)share_out(e.slot, key, e.bytes, 0);
 		else

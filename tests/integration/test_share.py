@@ -164,6 +164,16 @@ class Sharing(world.World):
     def test_ipc_is_inherited_when_the_owner_frees(self):
         self.owner_frees(self.ipc, lambda importer, theirs: importer.do(f'free {theirs}'))
 
+    def test_ipc_by_a_pointer_inside_is_inherited_too(self):
+        owner, importer = self.pair()
+        context = self.base(importer)
+        mine = owner.make('alloc 1G')
+        theirs = importer.make('open ' + owner.make(f'ipc-inside {mine}'))
+        owner.do(f'free {mine}')
+        self.assertAlmostEqual(importer.info()[0], 3 * GIB - context, delta=64 * MIB)
+        importer.do(f'close {theirs}')
+        self.comes_to('importer', context)
+
     def test_vmm_is_inherited_when_the_owner_frees(self):
         self.owner_frees(self.vmm, lambda importer, theirs: importer.do(f'free {theirs}'))
 

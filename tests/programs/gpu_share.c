@@ -8,7 +8,7 @@
  *   alloc BYTES             cuMemAlloc                                  ok ID | error CODE
  *   create BYTES            cuMemCreate for export, mapped              ok ID
  *   pool BYTES              a pool for export, and one allocation       ok ID
- *   ipc ID                  cuIpcGetMemHandle                           ok HEX
+ *   ipc ID, ipc-inside ID   cuIpcGetMemHandle of its begin, of behind it   ok HEX
  *   open HEX | close ID     cuIpcOpenMemHandle, cuIpcCloseMemHandle     ok ID | ok
  *   bind PATH               a socket that others can send to
  *   send ID PATH [MARK]     the descriptor of a create or a pool, to another's socket, with a mark
@@ -508,8 +508,8 @@ static void on_thing(char **w, unsigned n)
 	} else if (strcmp(w[0], "retain") == 0) {
 		r = p_cuMemRetainAllocationHandle(&kept.handle, (void *)(uintptr_t)t->ptr);
 		answer_thing(r, &kept);
-	} else if (strcmp(w[0], "ipc") == 0) {
-		r = p_cuIpcGetMemHandle(&ipc, t->ptr);
+	} else if (strcmp(w[0], "ipc") == 0 || strcmp(w[0], "ipc-inside") == 0) {
+		r = p_cuIpcGetMemHandle(&ipc, t->ptr + (w[0][3] ? 4096 : 0));
 		answer_hex(r, &ipc, sizeof(ipc));
 	} else if (strcmp(w[0], "pointer") == 0) {
 		r = p_cuMemPoolExportPointer(&data, t->ptr);
