@@ -30,8 +30,7 @@
 #define PAUSE_MIN_NS     (2 * NS_PER_MS)  /* between two attempts to reach an allotd */
 #define PAUSE_MAX_NS     (50 * NS_PER_MS) /* that is away: doubles up to here */
 
-#define ANSWER_MIN_NS (10 * NS_PER_S)   /* an allotd that lives may be slow */
-#define REATTACH_NS   (100 * NS_PER_MS) /* at most so often for the sake of a doorbell */
+#define REATTACH_NS (100 * NS_PER_MS) /* at most so often for the sake of a doorbell */
 
 enum conn_state {
 	CONN_EMPTY = 0,
@@ -80,6 +79,7 @@ struct attach_region {
 };
 
 void *_Atomic attach_shared_memory;
+uint64_t attach_answer_ns = 10 * NS_PER_S; /* an allotd that lives may be slow */
 
 /* what this process inherited from a parent that was attached; see close_inherited() */
 static struct owned_fd mirror_conn[CONNS], mirror_page;
@@ -252,7 +252,7 @@ static uint64_t answer_ns(const struct attach_region *r)
 {
 	uint64_t grace = grace_ns(r);
 
-	return grace > ANSWER_MIN_NS ? grace : ANSWER_MIN_NS;
+	return grace > attach_answer_ns ? grace : attach_answer_ns;
 }
 
 /*
@@ -398,13 +398,17 @@ static int conn_send(struct attach_conn *c, unsigned type, const void *payload)
 	return sock < 0 ? -ECONNRESET : packet_send(sock, type, ++c->next_id, payload, -1);
 }
 
+static bool is_answering(struct attach_region *r);
+
 static int conn_recv(struct attach_region *r, struct attach_conn *c, unsigned asked,
 		     struct packet *in, struct err *err)
 {
-	int sock = owned_fd_get(&c->sock);
-	int e = sock < 0 ? -ECONNRESET
-			 : packet_recv(sock, asked == WIRE_NEED ? PACKET_FOREVER : answer_ns(r), in,
-				       err);
+	int sock = owned_fd_get(&c->sock), e;
+
+	/* NEED may wait for room: for ever, as long as allotd talks to us otherwise */
+	do
+		e = sock < 0 ? -ECONNRESET : packet_recv(sock, answer_ns(r), in, err);
+	while (e == -ETIMEDOUT && asked == WIRE_NEED && is_answering(r));
 
 	if (e < 0)
 		return e;
@@ -447,6 +451,34 @@ static int converse(struct attach_region *r, struct attach_conn *c, const struct
 		e = call->each(in.msg.payload, call->arg);
 	}
 	return e;
+}
+
+static int ignore_item(const void *item, void *arg)
+{
+	(void)item, (void)arg;
+	return 0;
+}
+
+/* does allotd (stopped, hung) answer what it answers at once? */
+static bool is_answering(struct attach_region *r)
+{
+	static const struct wire_procs ask;
+	const struct call call = {
+		.type = WIRE_PROCS, .payload = &ask, .answer_type = WIRE_PROC, .each = ignore_item
+	};
+	struct attach_conn *c;
+	struct err err;
+	bool fresh;
+	int e = conn_take(r, &c, &fresh, &err);
+
+	if (e < 0)
+		return e == -EAGAIN; /* all of them wait, and whoever is first to ask finds out */
+	e = converse(r, c, &call, &err);
+	if (e == 0 || e == -EREMOTEIO)
+		conn_put(c);
+	else
+		conn_drop(r, c);
+	return e == 0 || e == -EREMOTEIO;
 }
 
 static bool is_final(int e)

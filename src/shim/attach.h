@@ -42,6 +42,9 @@ struct err;
 /* defined once by each library that links this: what it attaches as */
 extern const enum wire_attach_role attach_role;
 
+/* how long allotd may take for what it answers at once, at least; tests shorten it */
+extern uint64_t attach_answer_ns;
+
 /** attach_ensure - attach if that has not happened; 0, or -errno when there is no allotd for us */
 int attach_ensure(void);
 
@@ -58,7 +61,8 @@ bool attach_is_open(void);
  * @flags: ATTACH_*
  * @ret:   the struct of @answer_type, filled on 0 only
  *
- * Blocks: NEED as long as allotd lets it wait, anything else at most the grace period.  A request
+ * Blocks: NEED as long as allotd lets it wait and answers other questions meanwhile, anything else
+ * at most the grace period.  A request
  * whose answer was lost with the connection is sent again.  Returns 0; -EREMOTEIO when allotd
  * refused, in words (@err); -ECONNREFUSED, -ENOENT, -ECONNRESET, -ETIMEDOUT… when it stayed away.
  */

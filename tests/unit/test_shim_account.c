@@ -285,6 +285,7 @@ static void eintr_body(void)
 }
 
 static uint64_t try_away_ns;
+static uint64_t at_once_ns = 100 * NS_PER_MS;
 
 static void try_away(void)
 {
@@ -295,7 +296,7 @@ static void try_away(void)
 	try_away_ns = clock_now_ns() - start;
 	start = clock_now_ns();
 	CHILD_CHECK(!account_take(0, 512 * MIB, 0, &c, NULL));
-	CHILD_CHECK(clock_now_ns() - start < 100 * NS_PER_MS); /* the grace is over: at once */
+	CHILD_CHECK(clock_now_ns() - start < at_once_ns); /* the grace is over */
 }
 
 static void closed_body(void)
@@ -307,6 +308,23 @@ static void closed_body(void)
 	CHILD_CHECK(try_away_ns >= 200 * NS_PER_MS && try_away_ns < 800 * NS_PER_MS);
 	CHILD_CHECK(lines() == 1 && strstr(said, "fail-policy closed"));
 	account_give(c); /* that never needs anybody */
+	fake_start(&fake);
+	CHILD_CHECK(take(512 * MIB).bytes == 512 * MIB);
+}
+
+/* stopped, or it hangs: it accepts what is sent, and says nothing */
+static void hung_body(void)
+{
+	struct charge c = take(8 * MIB);
+
+	attach_answer_ns = 50 * NS_PER_MS;
+	at_once_ns = 500 * NS_PER_MS; /* it is asked, for that long */
+	(void)kill(fake.pid, SIGSTOP);
+	listen_to(try_away);
+	CHILD_CHECK(try_away_ns >= 200 * NS_PER_MS && try_away_ns < 3 * NS_PER_S);
+	CHILD_CHECK(lines() == 1 && strstr(said, "fail-policy closed"));
+	account_give(c);
+	fake_kill(&fake);
 	fake_start(&fake);
 	CHILD_CHECK(take(512 * MIB).bytes == 512 * MIB);
 }
@@ -473,6 +491,7 @@ int main(int argc, char **argv)
 		IN_CHILD("fork and clone start afresh", fork_body),
 		IN_CHILD("signals do not disturb", eintr_body),
 		IN_CHILD("allotd stays away: closed", closed_body),
+		IN_CHILD("allotd does not answer: closed", hung_body),
 		IN_CHILD("allotd stays away: no waiting in a capture", no_wait_body),
 		IN_CHILD("allotd stays away: open", open_body),
 		IN_CHILD("contexts are reserved, settled, undone", context_body),
