@@ -74,9 +74,10 @@ static void hang_up(struct probe *p)
 static void end(struct probe *p)
 {
 	struct probes *all = p->all;
+	unsigned gpu = p->gpu; /* read before p is freed, whatever order a compiler likes */
 
-	ledger_probe_end(all->daemon->ledger, p->gpu, clock_now_ns());
-	all->of[p->gpu] = probe_free(p);
+	ledger_probe_end(all->daemon->ledger, gpu, clock_now_ns());
+	all->of[gpu] = probe_free(p);
 }
 
 static void fail(struct probe *p, const char *why)
