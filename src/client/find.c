@@ -14,6 +14,16 @@
 #include "base/str.h"
 #include "client/packet.h"
 
+/* the program may change its folder, and whoever it starts may have another one */
+static bool make_absolute(const char *path, char *buf, size_t size)
+{
+	char here[PATHS_MAX];
+
+	if (path[0] == '/' || !getcwd(here, sizeof(here)))
+		return str_copy(buf, size, path);
+	return str_print(buf, size, "%s/%s", strcmp(here, "/") ? here : "", path);
+}
+
 int client_find(const char *explicit_socket, struct client_place *ret, struct err *err)
 {
 	const char *named = explicit_socket ? explicit_socket : secure_getenv("ALLOT_SOCKET");
@@ -33,7 +43,7 @@ int client_find(const char *explicit_socket, struct client_place *ret, struct er
 			       "the path of the runtime folder is too long: "
 			       "set XDG_RUNTIME_DIR to a shorter one");
 	}
-	if (!str_copy(place.socket, sizeof(place.socket), path))
+	if (!make_absolute(path, place.socket, sizeof(place.socket)))
 		return err_set(err, -ENAMETOOLONG, "socket '%s' is longer than %zu bytes", path,
 			       sizeof(place.socket) - 1);
 	place.is_system = strcmp(place.socket, PATHS_SYSTEM_SOCKET) == 0;

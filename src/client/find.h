@@ -15,7 +15,7 @@
 struct err;
 
 struct client_place {
-	char socket[108]; /* sun_path's room */
+	char socket[108]; /* sun_path's room; from the root, where there is a way to it */
 	bool is_system;   /* the machine's service */
 	bool is_explicit; /* named by ALLOT_SOCKET or --socket */
 };

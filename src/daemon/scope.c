@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/paths.h"
@@ -57,7 +58,8 @@ struct scopes {
 	char mount[PATHS_MAX];
 	int sock; /* the mover's; -1: there is none */
 	pid_t mover;
-	sd_event_source *io, *tick;
+	int mover_pidfd; /* once it is lost, until it is reaped; else -1 */
+	sd_event_source *io, *tick, *death;
 	struct manager *manager; /* NULL: folders */
 	unsigned in_flight;
 	uint32_t tag;
@@ -329,6 +331,31 @@ static void take_answer(struct scopes *all, const struct mover_answer *a)
 	}
 }
 
+static int on_mover_death(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	struct scopes *all = userdata;
+	siginfo_t si = { 0 };
+
+	(void)source, (void)revents;
+	(void)waitid(P_PIDFD, (id_t)fd, &si, WEXITED | WNOHANG); /* nothing to be done else */
+	all->death = sd_event_source_disable_unref(all->death);
+	close(fd);
+	all->mover_pidfd = -1;
+	return 0;
+}
+
+/* its socket is closed before it is a zombie, so it is not reaped here and now */
+static void bury_mover(struct scopes *all)
+{
+	(void)kill(all->mover, SIGKILL); /* ours and not yet reaped, so the number is right */
+	all->mover_pidfd = fd_pidfd_open(all->mover);
+	if (all->mover_pidfd >= 0 &&
+	    sd_event_add_io(all->daemon->event, &all->death, all->mover_pidfd, EPOLLIN,
+			    on_mover_death, all) >= 0)
+		return;
+	(void)waitpid(all->mover, NULL, WNOHANG);
+}
+
 static void lose_mover(struct scopes *all)
 {
 	struct scope *s, *tmp;
@@ -338,7 +365,7 @@ static void lose_mover(struct scopes *all)
 	all->io = sd_event_source_disable_unref(all->io);
 	close(all->sock);
 	all->sock = -1;
-	(void)waitpid(all->mover, NULL, WNOHANG); /* its socket is closed: it is a zombie */
+	bury_mover(all);
 	list_for_each_safe (s, tmp, &all->all, node)
 		if (s->state != STATE_READY || !s->job)
 			scope_free(s); /* what is in the store is found by the next allotd */
@@ -443,7 +470,7 @@ int scopes_new(struct daemon *d, struct scopes **ret)
 	if (!all)
 		return -ENOMEM;
 	all->daemon = d;
-	all->sock = -1;
+	all->sock = all->mover_pidfd = -1;
 	all->tag = tag_of(d->instance.state_dir);
 	list_init(&all->all);
 	r = sd_event_add_time_relative(d->event, &all->tick, CLOCK_MONOTONIC, 0, 0, on_tick, all);
@@ -477,6 +504,9 @@ struct scopes *scopes_free(struct scopes *all)
 	manager_free(all->manager);
 	sd_event_source_disable_unref(all->io);
 	sd_event_source_disable_unref(all->tick);
+	sd_event_source_disable_unref(all->death);
+	if (all->mover_pidfd >= 0)
+		close(all->mover_pidfd);
 	if (all->sock >= 0)
 		close(all->sock);
 	free(all);

@@ -208,6 +208,16 @@ class NoDaemon(world.World):
         self.assertEqual(r.returncode, 7)
         self.assertIn(self.socket, r.stderr)
 
+    def test_a_socket_named_from_here_is_known_elsewhere(self):
+        self.start_daemon()
+        os.chdir(self.dir)  # its cwd is nobody else's in this process
+        self.addCleanup(os.chdir, '/')
+        for named in ((), ('--socket', './s')):
+            r = self.run_job(*named, '--vram', '1G', '--', 'sh', '-c',
+                             f'cd /; {ALLOT} ps && printf "init\\nquit\\n" | {world.Gpu.PROGRAM}', ALLOT_SOCKET='s')
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertTrue(r.stdout.endswith('ok\n'), r.stdout + r.stderr)
+
     def test_an_explicit_socket_starts_no_daemon(self):
         r = self.run_job('--', 'true')
         self.assertEqual(r.returncode, 125)

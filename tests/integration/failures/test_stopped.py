@@ -123,6 +123,26 @@ class Stopped(world.World):
         self.assertIn(p.wait(10), (0, 7))
         p.communicate()
 
+    def test_a_helper_that_is_killed_leaves_no_zombie(self):
+        def children(states):
+            found = []
+            for pid in filter(str.isdigit, os.listdir('/proc')):
+                try:
+                    with open(f'/proc/{pid}/stat', encoding='latin-1') as f:
+                        name, rest = f.read().split('(', 1)[1].rsplit(')', 1)
+                except OSError:
+                    continue
+                state, parent = rest.split()[:2]
+                if int(parent) == self.daemon.pid and state in states:
+                    found.append((name, int(pid)))
+            return found
+        helpers = children('SRD')
+        self.assertIn('allot-sampler', dict(helpers))
+        for _, pid in helpers:
+            os.kill(pid, signal.SIGKILL)
+        self.assertTrue(until(lambda: not {p for _, p in helpers} & {p for _, p in children('SRDZ')}, 5), children('SRDZ'))
+        self.assertEqual(self.run_job('--', 'sh', '-c', 'exit 4').returncode, 4)
+
     def test_a_stopped_keeper(self):
         """its program goes on, others are admitted, a restart finds it; a cancel wakes and ends it"""
         g = Gpu(self, '-J', 'kept', '--vram', '512M:1G').start()
