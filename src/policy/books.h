@@ -214,6 +214,7 @@ struct ticket {
 	uint64_t since_ns;
 	uint64_t deadline_ns;        /* for room */
 	uint64_t settle_deadline_ns; /* over the wall, but a figure is unsettled; 0: is not */
+	bool for_probe;              /* … that of a context which is made to be measured */
 	struct ledger_grant grant;
 	struct ledger_settled settled;
 };

@@ -128,20 +128,28 @@ bool wait_may_settle(const struct ticket *t, const struct lease *wall, uint64_t 
 	       (t->kind == TICKET_CONTEXT && context_cost_is_near(t->account));
 }
 
-/* it waits for a figure, whatever room there is */
-static bool is_for_probe(const struct ticket *t, uint64_t now_ns)
+/* for a figure, as who is over a wall while one is unsettled, but whatever room there is */
+static bool waits_for_probe(struct ticket *t, uint64_t now_ns)
 {
-	return t->kind == TICKET_CONTEXT && context_waits_for_probe(t->account, now_ns);
+	bool waits = t->kind == TICKET_CONTEXT && context_waits_for_probe(t->account, now_ns);
+
+	if (waits)
+		t->settle_deadline_ns = t->account->lease->gpu->probe_until_ns;
+	else if (t->for_probe)
+		t->settle_deadline_ns = 0;
+	t->for_probe = waits;
+	return waits;
 }
 
 /* one waiter's turn; false: it goes on waiting */
 static bool wait_turn(struct ledger *l, struct ticket *t, uint64_t now_ns)
 {
-	bool patient = !t->settle_deadline_ns || now_ns < t->settle_deadline_ns;
 	struct block b;
+	bool patient;
 
-	if (is_for_probe(t, now_ns))
+	if (waits_for_probe(t, now_ns))
 		return false;
+	patient = !t->settle_deadline_ns || now_ns < t->settle_deadline_ns;
 	if (t->kind == TICKET_CONTEXT)
 		t->bytes = context_estimate(t->account, patient);
 	b = room_for_ask(t->account->lease, t->bytes, l->pass);
@@ -168,10 +176,8 @@ static bool wait_turn(struct ledger *l, struct ticket *t, uint64_t now_ns)
 	return false;
 }
 
-static uint64_t ticket_due(const struct ticket *t, uint64_t now_ns)
+static uint64_t ticket_due(const struct ticket *t)
 {
-	if (is_for_probe(t, now_ns))
-		return t->account->lease->gpu->probe_until_ns;
 	/* over the wall it waits for a figure, looked at with every change and at the latest then
 	 */
 	return t->settle_deadline_ns ? t->settle_deadline_ns : t->deadline_ns;
@@ -190,7 +196,7 @@ void wait_pump(struct ledger *l, struct gpu *g, uint64_t now_ns)
 		l->pass++;
 		list_for_each_safe (t, tmp, &g->waiters, node) {
 			if (!wait_turn(l, t, now_ns)) {
-				g->deadline_ns = size_min(g->deadline_ns, ticket_due(t, now_ns));
+				g->deadline_ns = size_min(g->deadline_ns, ticket_due(t));
 				continue;
 			}
 			/* refused: whoever stands before it was judged without it already; who

@@ -32,6 +32,11 @@ static void a24_the_first_context_waits_for_its_cost(void **state)
 	assert_int_equal(context(&w, &small, 0), LEDGER_WAIT);
 	/* --when-full fail is about room */
 	assert_int_equal(context(&w, &failing, 0), LEDGER_WAIT);
+	assert_non_null(strstr(w.g.text, "being measured"));
+	/* nor does it keep a job from its place */
+	spec = spec_of(4, GIB, 0);
+	spec.admit_deadline_ns = w.now;
+	assert_int_equal(ledger_admit(w.l, &spec, NULL, w.now, &j, w.text), LEDGER_ADMITTED);
 	/* who has room for any context need not know; who may not wait is answered as without */
 	assert_int_equal(context(&w, &ample, 0), LEDGER_OK);
 	assert_int_equal(context(&w, &failing, LEDGER_NO_WAIT), LEDGER_OK);
