@@ -156,7 +156,8 @@ class Log(Background):
 class Storm(Background):
     def test_many_at_once(self):
         starters = [subprocess.Popen([ALLOT, 'run', '-d', '--vram', '1G', '--', 'sh', '-c', f'echo {i}; exit {i}'], env=self.env,
-                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) for i in range(24)]
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                     text=True) for i in range(24)]
         ids = [int(p.communicate(timeout=60)[0]) for p in starters]
         self.assertEqual(len(set(ids)), 24)
         for i, job in enumerate(ids):
