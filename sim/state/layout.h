@@ -43,7 +43,8 @@ struct share {
 	uint32_t device, is_pool;
 	uint32_t is_owned; /* holders[0] is its owner */
 	uint32_t n;
-	struct holder holders[SIM_HOLDERS_MAX]; /* of an allocation, the first is charged */
+	struct holder holders[SIM_HOLDERS_MAX]; /* of an allocation, the first is charged; then the
+						   latest first */
 };
 
 /* the file "state"; magic is written last */

@@ -40,6 +40,11 @@ static struct holder *holder_new(struct share *sh, unsigned row)
 
 	if (!h)
 		return NULL;
+	/* behind the one who is charged, before all others: who came last is charged next */
+	if (sh->n) {
+		memmove(&sh->holders[2], &sh->holders[1], (sh->n - 1) * sizeof(*h));
+		h = &sh->holders[1];
+	}
 	*h = (struct holder){ .row = row };
 	sh->n++;
 	return h;

@@ -17,7 +17,7 @@ struct share {
 	bool is_unshown;
 	bool is_by_descriptor;
 	struct list orphans; /* while neither owned nor open, but perhaps in a descriptor */
-	struct list imports; /* the first is the heir */
+	struct list imports; /* the latest first: the heir */
 };
 
 struct import {
@@ -330,7 +330,7 @@ int ledger_share_in(struct ledger *l, struct ledger_process *p, const struct led
 			return -ENOMEM;
 		i->share = s;
 		i->account = a;
-		list_append(&s->imports, &i->of_share);
+		list_add_before(s->imports.next, &i->of_share);
 		list_append(&a->imports, &i->of_account);
 		p->n_shares++;
 	}

@@ -11,11 +11,11 @@
  *
  *   The owner pays as long as it holds the memory: it is part of what it was granted, and importers
  *   pay nothing.  When the owner frees it, or dies, while others have it open, the memory stays on
- *   the card: its charge then moves, in one step, to the first of them (to itself, if it has it
- *   open), and from that one, when it closes or dies, to the next.  The last close ends it.  So it
- * is charged exactly once while it exists, whatever the order, across jobs too.  An heir's job may
- * come to be over its limit by that: then its free memory reads 0 and its next ask is refused;
- * nothing is killed.
+ *   the card: its charge then moves, in one step, to the one who opened it last, as NVML does it
+ * (to itself, if it has it open), and from that one, when it closes or dies, to the one before. The
+ * last close ends it.  So it is charged exactly once while it exists, whatever the order, across
+ * jobs too.  An heir's job may come to be over its limit by that: then its free memory reads 0 and
+ * its next ask is refused; nothing is killed.
  *
  *   inherited   of an account: what came to it so; charged beside granted and overhead
  *

@@ -239,21 +239,21 @@ class Sharing(world.World):
         importer.do(f'close {theirs}')
         importer.make('alloc 1G')
 
-    def test_one_importer_after_the_other(self):
+    def test_the_last_importer_inherits_then_the_one_before(self):
         owner, first = self.pair()
         second = self.gpu('--vram', '4G', '--name', 'second')
         context = self.base(first)
         mine = owner.make('alloc 1G')
         handle = owner.make(f'ipc {mine}')
-        theirs = first.make('open ' + handle)
-        second.make('open ' + handle)
+        first.make('open ' + handle)
+        theirs = second.make('open ' + handle)
         owner.kill()
-        self.comes_to('importer', context + GIB)
-        self.stays_at('second', context)
-        first.do(f'close {theirs}')
         self.comes_to('second', context + GIB)
         self.stays_at('importer', context)
-        second.kill()
+        second.do(f'close {theirs}')
+        self.comes_to('importer', context + GIB)
+        self.stays_at('second', context)
+        first.kill()
         self.assertTrue(until(lambda: self.held() <= context + 64 * MIB, 5), self.status())
 
     def test_sharing_onwards_and_back(self):

@@ -166,8 +166,8 @@ static void the_owner_dies_then_one_importer_after_the_other(void **state)
 	start(&w, &c, k, 102);
 	assert_int_equal(take(&w, &a, 3 * GIB), LEDGER_OK);
 	assert_int_equal(out(&w, &a, 1, 2 * GIB, 0), 0);
-	assert_int_equal(in(&w, &b, 1, 0), 0);
 	assert_int_equal(in(&w, &c, 1, 0), 0);
+	assert_int_equal(in(&w, &b, 1, 0), 0); /* the last to open it is the first to inherit */
 	sample(&w, all, 3, 0);
 	ledger_process_dead(w.l, a.p, w.now);
 	/* at once, and not twice: 1 GiB until NVML shows that it is gone, 2 at the heir */
@@ -457,10 +457,13 @@ static void play_open(struct game *g, struct shared_block *s, unsigned i)
 	if (!s->is_out || s->owner < 0) /* nobody opens what its owner has freed */
 		return;
 	assert_int_equal(in(&g->w, &g->progs[i], s->key, 0), 0);
-	if (at < 0) {
-		at = (int)s->n_openers++;
-		s->opener[at] = i;
-		s->opens[at] = 0;
+	if (at < 0) { /* the latest first */
+		for (at = (int)s->n_openers++; at > 0; at--) {
+			s->opener[at] = s->opener[at - 1];
+			s->opens[at] = s->opens[at - 1];
+		}
+		s->opener[0] = i;
+		s->opens[0] = 0;
 	}
 	s->opens[at]++;
 }
