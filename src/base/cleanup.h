@@ -47,6 +47,9 @@ static inline int cleanup_take_fd(int *fd)
 	})
 #define TAKE_FD(fd) cleanup_take_fd(&(fd))
 
+/* on the path of every allocation: such functions stand together, on few pages */
+#define HOT __attribute__((hot))
+
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/account.h"
+#include "base/cleanup.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -93,7 +94,7 @@ static bool refused(struct refusal *r, unsigned flags, struct refusal *ret)
 
 /* ---- taking and giving ---- */
 
-static void give_credit(struct credit_page *page, int slot, uint64_t bytes)
+static HOT void give_credit(struct credit_page *page, int slot, uint64_t bytes)
 {
 	struct credit_slot *s = &page->slot[slot];
 
@@ -213,7 +214,7 @@ void account_mark(struct charge *charge, enum charge_kind kind)
 	count_kind(charge, charge->bytes);
 }
 
-void account_give(struct charge charge)
+HOT void account_give(struct charge charge)
 {
 	struct credit_page *page = attach_page();
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/blocks.h"
+#include "base/cleanup.h"
 
 #include <string.h>
 
@@ -49,7 +50,7 @@ static struct home *home_of_thread(struct table *t, uint32_t *ret_index)
 	return &t->home[*ret_index];
 }
 
-struct block *blocks_reserve(void)
+HOT struct block *blocks_reserve(void)
 {
 	struct table *t = table();
 	struct block *b = NULL;
@@ -77,7 +78,7 @@ struct block *blocks_reserve(void)
 	return b;
 }
 
-void blocks_discard(struct block *b)
+HOT void blocks_discard(struct block *b)
 {
 	struct table *t = table();
 	struct home *h;
@@ -113,7 +114,7 @@ static struct block **find(struct block **at, uint32_t kind, uint64_t key)
 	return at;
 }
 
-struct block *blocks_insert(struct block *b)
+HOT struct block *blocks_insert(struct block *b)
 {
 	struct place p = place_of(table(), b->kind, b->key);
 	struct block **at, *dead;
@@ -131,7 +132,7 @@ struct block *blocks_insert(struct block *b)
 	return dead;
 }
 
-struct block *blocks_take(uint32_t kind, uint64_t key)
+HOT struct block *blocks_take(uint32_t kind, uint64_t key)
 {
 	struct table *t = table();
 	struct block **at, *b;

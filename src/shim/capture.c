@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/capture.h"
+#include "base/cleanup.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -53,7 +54,7 @@ bool capture_any(void)
 	return c && atomic_load_explicit(&c->n_active, memory_order_relaxed) > 0;
 }
 
-bool capture_forbids_wait(void)
+HOT bool capture_forbids_wait(void)
 {
 	struct captures *c = captures();
 	uintptr_t self = this_thread();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/devices.h"
+#include "base/cleanup.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -68,7 +69,7 @@ void devices_context_ended(void)
 	atomic_fetch_add(&context_ends, 1);
 }
 
-int devices_current(CUcontext *ret_ctx)
+HOT int devices_current(CUcontext *ret_ctx)
 {
 	unsigned ends = atomic_load_explicit(&context_ends, memory_order_acquire);
 	CUdevice dev;

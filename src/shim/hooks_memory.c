@@ -12,6 +12,7 @@
  * go: one of them has to bear it, and pages move by themselves.
  * NVML never shows it with its process (wire/page.h), so its amount is told to allotd.
  */
+#include "base/cleanup.h"
 #include "base/size.h"
 #include "shim/guard.h"
 #include "shim/hooks.h"
@@ -20,7 +21,7 @@
 #include "shim/reserve.h"
 #include "shim/reuse.h"
 
-static CUresult alloc_linear(CUdeviceptr *dptr, size_t bytes)
+static HOT CUresult alloc_linear(CUdeviceptr *dptr, size_t bytes)
 {
 	struct reserve r;
 	CUresult rc;
@@ -39,7 +40,7 @@ static CUresult alloc_linear(CUdeviceptr *dptr, size_t bytes)
 	return rc;
 }
 
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+HOT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
 	CUresult rc;
 
@@ -126,7 +127,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInByt
 	return rc;
 }
 
-CUresult cuMemFree_v2(CUdeviceptr dptr)
+HOT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
 	struct block *b;
 	CUresult rc;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/reserve.h"
+#include "base/cleanup.h"
 
 #include <errno.h>
 #include <time.h>
@@ -16,7 +17,7 @@
 #define ATTEMPTS_MAX   4                 /* after the driver's own out of memory */
 #define FIRST_PAUSE_NS (100 * NS_PER_MS) /* for the sampler to look; doubles */
 
-uint64_t reserve_linear_bytes(uint64_t bytes)
+HOT uint64_t reserve_linear_bytes(uint64_t bytes)
 {
 	return size_round_up(bytes, bytes >= MIB ? 2 * MIB : 512);
 }
@@ -25,7 +26,7 @@ uint64_t reserve_linear_bytes(uint64_t bytes)
  * The charge, by whatever helps: credit or allotd; then what our own pools keep without using it
  * (outside a capture, where the driver must be left alone).
  */
-static bool take_charge(struct reserve *r, unsigned flags)
+static HOT bool take_charge(struct reserve *r, unsigned flags)
 {
 	struct refusal refusal;
 	bool forbidden = capture_forbids_wait();
@@ -41,7 +42,7 @@ static bool take_charge(struct reserve *r, unsigned flags)
 	return account_take(r->slot, r->bytes, flags, &r->charge, NULL);
 }
 
-static bool take(struct reserve *r, unsigned flags)
+static HOT bool take(struct reserve *r, unsigned flags)
 {
 	bool taken = take_charge(r, flags);
 
@@ -52,14 +53,14 @@ static bool take(struct reserve *r, unsigned flags)
 	return taken;
 }
 
-void reserve_made(struct reserve *r)
+HOT void reserve_made(struct reserve *r)
 {
 	if (r->is_moving)
 		account_moved(r->slot, r->bytes);
 	r->is_moving = false;
 }
 
-bool reserve_begin_on(struct reserve *r, int slot, CUcontext ctx, uint64_t bytes)
+HOT bool reserve_begin_on(struct reserve *r, int slot, CUcontext ctx, uint64_t bytes)
 {
 	*r = (struct reserve){ .slot = slot, .ctx = ctx, .bytes = bytes, .charge = CHARGE_NONE };
 	if (slot == DEVICES_AWAY)
@@ -76,7 +77,7 @@ bool reserve_begin_on(struct reserve *r, int slot, CUcontext ctx, uint64_t bytes
 	return false;
 }
 
-bool reserve_begin(struct reserve *r, uint64_t bytes)
+HOT bool reserve_begin(struct reserve *r, uint64_t bytes)
 {
 	CUcontext ctx;
 	int slot = devices_current(&ctx);
@@ -138,7 +139,7 @@ bool reserve_resize(struct reserve *r, uint64_t bytes)
 	return true;
 }
 
-void reserve_keep(struct reserve *r, uint32_t kind, uint64_t key)
+HOT void reserve_keep(struct reserve *r, uint32_t kind, uint64_t key)
 {
 	struct block *b = r->block;
 
@@ -160,13 +161,13 @@ void reserve_undo(struct reserve *r)
 	r->block = NULL;
 }
 
-struct block *reserve_take_out(uint32_t kind, uint64_t key)
+HOT struct block *reserve_take_out(uint32_t kind, uint64_t key)
 {
 	return blocks_take(kind, key);
 }
 
 /* memory that others may have open, or that others own, is allotd's to tell apart */
-static void end_charge(struct block *b)
+static HOT void end_charge(struct block *b)
 {
 	struct block *share = NULL;
 
@@ -183,7 +184,7 @@ static void end_charge(struct block *b)
 	blocks_discard(share);
 }
 
-void reserve_freed(struct block *b, bool freed)
+HOT void reserve_freed(struct block *b, bool freed)
 {
 	if (!b)
 		return;
