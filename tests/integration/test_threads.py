@@ -10,6 +10,7 @@ import tap
 import world
 from world import ALLOT, BUILD, ROOT, Gpu, until
 
+POOLS = str(BUILD / 'tests/programs/gpu_pools')
 STORM = str(BUILD / 'tests/programs/gpu_storm')
 
 
@@ -63,6 +64,14 @@ class Threads(world.World):
             self.kill_daemon()
             self.start_daemon()
         self.assertEqual(p.wait(90), 0, p.stderr.read())
+
+    def test_pools_at_the_limit(self):
+        """turns that allotd gives out, among the threads of several processes"""
+        for mode in ('grow', 'fit'):
+            p = subprocess.Popen([ALLOT, 'run', '--vram', '1G:1500M', '--', POOLS, mode, '2', '8', '2'], env=self.env,
+                                 text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.children.append(p)
+            self.assertEqual(p.wait(90), 0, p.stderr.read())
 
     def test_forks_beside_threads(self):
         g = Gpu(self, '-J', 'one', '--vram', '1G:3G').start()
