@@ -3,9 +3,9 @@
  * allotd as a whole, with clients that say anything to it: messages of every type in every order
  * from keepers, their children and strangers, with descriptors and without, half of them never
  * reading, some hanging up; a sampler that lies about GPUs and processes; tenants that scribble in
- * their pages and ring their bells.  After each step the books hold (ledger_check); what is heard
- * from allotd is well formed; at the end everything is taken apart and nothing is left
- * (AddressSanitizer).
+ * their pages and ring their bells; an allotd that ends, and the next one.  After each step the
+ * books hold (ledger_check); what is heard from allotd is well formed; at the end everything is
+ * taken apart and nothing is left (AddressSanitizer).
  *
  * The actors are processes that share our descriptors, so that the kernel vouches for them: two
  * keepers, each with a child.  They only connect; we speak on their sockets.
@@ -47,11 +47,12 @@
 #include "gpu/proc.h"
 #include "policy/ledger.h"
 
-#define ACTORS    4 /* keeper, its child, keeper, its child */
-#define CONNS     3 /* of each */
-#define STEPS_MAX 64
-#define ROUNDS    8 /* of the loop after a step */
-#define CARD      (24 * GIB)
+#define ACTORS       4 /* keeper, its child, keeper, its child */
+#define CONNS        3 /* of each */
+#define STEPS_MAX    64
+#define RESTARTS_MAX 3
+#define ROUNDS       8 /* of the loop after a step */
+#define CARD         (24 * GIB)
 
 struct actor {
 	pid_t pid;
@@ -70,6 +71,7 @@ static char dir[64];
 static const uint8_t *bytes;
 static size_t left;
 static bool is_asked; /* the sampler */
+static unsigned n_restarts;
 
 static unsigned take(void)
 {
@@ -410,8 +412,10 @@ static int listener(void)
 	return fd;
 }
 
-static void begin_daemon(void)
+/* @is_back: with the jobs of before, whose keepers are awaited */
+static void begin_daemon(bool is_back)
 {
+	struct sampler_done done = { .kind = SAMPLER_DONE, .is_ok = 1, .n_gpus = 2 };
 	struct store *store = d.store;
 	struct sampler_gpu gpu;
 
@@ -429,17 +433,23 @@ static void begin_daemon(void)
 	    sampler_new(d.event, "", NULL, NULL, &d.sampler, NULL) < 0 ||
 	    server_listen(&d, listener(), (uid_t)-1) < 0 || peers_accept(d.peers) < 0)
 		abort();
-	d.restart = restart_free(d.restart); /* nobody comes back */
+	if (!is_back)
+		d.restart = restart_free(d.restart); /* nobody comes back */
 	for (uint32_t i = 0; i < 2; i++) {
 		fill_gpu(&gpu, i);
 		gpus_on_gpu(d.gpus, &gpu, NULL, 0);
 	}
+	gpus_on_done(d.gpus, &done);
 }
 
 static void end_daemon(void)
 {
 	server_end_parts(&d);
-	sd_event_unref(d.event);
+	d.event = sd_event_unref(d.event);
+}
+
+static void forget_jobs(void)
+{
 	if (store_rewrite(d.store, none, NULL) < 0)
 		abort();
 }
@@ -625,7 +635,10 @@ static void step(void)
 		scribble(a);
 		break;
 	default:
-		if (op & 8)
+		if ((op & 24) == 24 && n_restarts++ < RESTARTS_MAX) {
+			end_daemon();
+			begin_daemon(true);
+		} else if (op & 8)
 			hang_up(a, at);
 		else
 			hear(a, at);
@@ -639,7 +652,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		begin();
 	bytes = data;
 	left = size;
-	begin_daemon();
+	n_restarts = 0;
+	begin_daemon(false);
 	run_loop();
 	for (unsigned i = 0; i < STEPS_MAX && left; i++)
 		step();
@@ -652,5 +666,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	run_loop();
 	end_daemon();
+	forget_jobs();
 	return 0;
 }

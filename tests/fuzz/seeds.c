@@ -223,9 +223,33 @@ static void seed_daemon(void)
 					      15,
 					      OTHERS_CHILD };
 
+	static const unsigned char back[] = { RUN(KEEPER, 2),
+					      ATTACH(CHILD),
+					      HEAR(CHILD),
+					      NEED(CHILD, 28),
+					      SAMPLE,
+					      HEAR(CHILD),
+					      31,
+					      0,
+					      SAY(5),
+					      KEEPER,
+					      1,
+					      1,
+					      0,
+					      1,
+					      0,
+					      40,
+					      0,
+					      0,
+					      0,
+					      ATTACH(CHILD),
+					      NEED(CHILD, 30),
+					      SAMPLE };
+
 	put("one", one, sizeof(one));
 	put("two", two, sizeof(two));
 	put("wait", wait, sizeof(wait));
+	put("back", back, sizeof(back));
 	/* each message once, from somebody who is nothing yet, then from a program */
 	for (unsigned i = 0; i < ARRAY_SIZE(types); i++) {
 		unsigned char each[64] = { RUN(KEEPER, 2), ATTACH(CHILD) };
