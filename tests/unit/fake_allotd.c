@@ -187,6 +187,13 @@ static void need(struct server *s, struct process *p, const struct wire_need *as
 		atomic_fetch_add(&s->shared->contexts, 1);
 		return;
 	}
+	if (ask->kind == WIRE_NEED_OVERDRAFT) {
+		if (atomic_load(&s->shared->no_turn))
+			out->result = WIRE_GRANT_OVER_LIMIT;
+		else
+			atomic_fetch_add(&s->shared->turns, 1);
+		return;
+	}
 	if (granted_to_all(s) + ask->bytes > limit)
 		call_back(s);
 	out->used_bytes = granted_to_all(s);
@@ -230,6 +237,11 @@ static void answer(struct server *s, unsigned i, struct packet *in)
 
 		atomic_fetch_add(&s->shared->contexts_ok, done->ok);
 		(void)packet_send(sock, WIRE_CONTEXT_SETTLED, id, &out, -1);
+	} else if (in->msg.type == WIRE_OVERDRAFT_DONE) {
+		const struct wire_overdraft_done *done = in->msg.payload;
+
+		atomic_fetch_add(&s->shared->kept_bytes, done->kept_bytes);
+		atomic_fetch_add(&s->shared->turns_done, 1);
 	} else if (in->msg.type == WIRE_VIEW) {
 		uint64_t limit = atomic_load(&s->shared->limit_bytes);
 		struct wire_viewed out = { .total_bytes = limit,

@@ -23,7 +23,8 @@ struct fake_shared {
 	_Atomic uint64_t grace_ns;
 	_Atomic uint32_t fail_open;
 	_Atomic uint32_t undo_context;
-	_Atomic uint32_t want; /* 1: call credit back and set `wanted`; the fake clears it */
+	_Atomic uint32_t want;    /* 1: call credit back and set `wanted`; the fake clears it */
+	_Atomic uint32_t no_turn; /* 1: refuse overdrafts */
 	_Atomic uint32_t die_granting; /* 1: die between the next grant and its answer */
 	/* what it counts */
 	_Atomic uint32_t died;
@@ -31,6 +32,8 @@ struct fake_shared {
 	_Atomic uint64_t called_back_bytes;
 	_Atomic uint32_t attaches, with_page, fresh_pages;
 	_Atomic uint32_t needs, refusals, rings, settles, contexts, contexts_ok, views;
+	_Atomic uint32_t turns, turns_done;
+	_Atomic uint64_t kept_bytes;
 	_Atomic uint32_t call_backs; /* done; from then on a return must ring */
 };
 

@@ -190,6 +190,34 @@ static void restart_body(void)
 	CHILD_CHECK(wait_for(&fake.shared->rings, 1)); /* the new one's bell */
 }
 
+/* a turn beyond the limit: told when it ends, and by the connection's end when allotd dies */
+static void turn_body(void)
+{
+	struct charge c = take(8 * MIB);
+	struct account_turn turn;
+
+	CHILD_CHECK(account_turn_open(0, 32 * MIB, 0, &turn) && turn.conn);
+	CHILD_CHECK(held() == 8 * MIB); /* nothing is taken for it */
+	account_turn_close(&turn, 0);
+	CHILD_CHECK(wait_for(&fake.shared->turns_done, 1));
+	account_turn_close(&turn, 0); /* twice is once */
+	CHILD_CHECK(account_turn_open(0, 32 * MIB, ACCOUNT_NO_WAIT, &turn));
+	account_turn_close(&turn, 5 * MIB);
+	CHILD_CHECK(wait_for(&fake.shared->turns_done, 2));
+	CHILD_CHECK(atomic_load(&fake.shared->kept_bytes) == 5 * MIB);
+	atomic_store(&fake.shared->no_turn, 1);
+	CHILD_CHECK(!account_turn_open(0, 32 * MIB, 0, &turn) && !turn.conn);
+	atomic_store(&fake.shared->no_turn, 0);
+	CHILD_CHECK(account_turn_open(0, 32 * MIB, 0, &turn));
+	fake_kill(&fake);
+	account_turn_close(&turn, 0);
+	fake_start(&fake);
+	CHILD_CHECK(account_turn_open(0, 32 * MIB, 0, &turn));
+	account_turn_close(&turn, 0);
+	CHILD_CHECK(wait_for(&fake.shared->turns_done, 3));
+	account_give(c);
+}
+
 static void *start_again(void *arg)
 {
 	CHILD_CHECK(wait_for(&fake.shared->died, 1));
@@ -495,6 +523,7 @@ int main(int argc, char **argv)
 		IN_CHILD("allotd stays away: no waiting in a capture", no_wait_body),
 		IN_CHILD("allotd stays away: open", open_body),
 		IN_CHILD("contexts are reserved, settled, undone", context_body),
+		IN_CHILD("a turn beyond the limit", turn_body),
 		IN_CHILD("views", view_body),
 		IN_CHILD("no wake-up is lost", wakeup_body),
 		IN_CHILD("threads and call-backs: the sum is conserved", stress_body),
