@@ -20,10 +20,11 @@
 #include "daemon/probe_wire.h"
 #include "policy/ledger.h"
 
-#define PROBE_MOST_NS  (10 * NS_PER_S) /* from its start to its figure */
-#define PROBE_SHOWN_NS (NS_PER_S / 2)  /* from its context until NVML shows it */
-#define PROBE_GONE_NS  (2 * NS_PER_S)  /* from its death until NVML must have noticed */
-#define PROBE_AGAIN_NS (60 * NS_PER_S) /* after a failure */
+#define PROBE_MOST_NS  (10 * NS_PER_S)  /* from its start to its figure */
+#define PROBE_SHOWN_NS (NS_PER_S / 2)   /* from its context until NVML shows it */
+#define PROBE_GONE_NS  (2 * NS_PER_S)   /* from its death until NVML must have noticed */
+#define PROBE_LOOK_NS  (20 * NS_PER_MS) /* between two looks whether it is gone */
+#define PROBE_AGAIN_NS (60 * NS_PER_S)  /* after a failure */
 
 _Static_assert(PROBE_FD == HELPER_FD, "the same descriptor");
 _Static_assert(PROBE_MOST_NS < LEDGER_PROBE_NS, "a probe ends before nobody waits for it");
@@ -109,7 +110,9 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 
 	(void)source, (void)usec;
 	if (p->pid < 0) {
-		end(p); /* NVML shows it still, or does not answer: it is a stranger now */
+		gpus_want(p->all->daemon->gpus, p->gpu);
+		if (clock_now_ns() - p->dead_ns >= PROBE_GONE_NS || arm(p, PROBE_LOOK_NS) < 0)
+			end(p); /* NVML shows it still, or is silent: a stranger, then */
 		return 0;
 	}
 	(void)kill(p->pid, SIGKILL); /* ours and not yet reaped, so the number is right */
@@ -130,7 +133,7 @@ static int on_death(sd_event_source *source, int fd, uint32_t revents, void *use
 	fail(p, "it died");
 	gpus_want(p->all->daemon->gpus, p->gpu);
 	p->pid = -p->pid;
-	if (arm(p, PROBE_GONE_NS) < 0)
+	if (arm(p, PROBE_LOOK_NS) < 0)
 		end(p);
 	return 0;
 }
@@ -182,7 +185,8 @@ static int start(struct probes *all, unsigned number, struct probe *p)
 		r = sd_event_add_io(d->event, &p->io, p->sock, EPOLLIN, on_said, p);
 	if (r >= 0)
 		r = sd_event_add_time_relative(d->event, &p->timer, CLOCK_MONOTONIC,
-					       PROBE_MOST_NS / NS_PER_US, 0, on_timer, p);
+					       PROBE_MOST_NS / NS_PER_US, NS_PER_MS / NS_PER_US,
+					       on_timer, p);
 	if (r < 0 && p->pid) {
 		(void)kill(p->pid, SIGKILL);
 		(void)waitpid(p->pid, NULL, 0); /* a fresh child: it cannot hang yet */
@@ -249,8 +253,6 @@ void probe_sampled(struct probes *all, unsigned gpu, uint64_t begun_ns, bool is_
 	if (p->dead_ns) {
 		if (begun_ns >= p->dead_ns && !was_seen)
 			end(p);
-		else
-			gpus_want(all->daemon->gpus, gpu);
 	} else if (p->ready_ns && begun_ns >= p->ready_ns && !was_seen) {
 		if (is_known && begun_ns < p->ready_ns + PROBE_SHOWN_NS)
 			gpus_want(all->daemon->gpus, gpu);
