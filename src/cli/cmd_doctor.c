@@ -40,6 +40,7 @@ struct doctor {
 	struct printer printer;
 	unsigned fails, warns;
 	struct wire_daemon_info info;
+	char without_gpu[64]; /* what to do then, where a daemon runs */
 	bool has_daemon;
 	bool failed; /* to print */
 };
@@ -115,7 +116,7 @@ static void check_daemon(struct doctor *d)
 	struct wire_daemon ask = { 0 };
 	struct client_place place;
 	struct err err = { 0 };
-	char log[2 * PATHS_MAX];
+	char log[2 * PATHS_MAX], fix[200];
 	char pid[40];
 	struct client c;
 	int r = client_find(d->common.socket, &place, &err);
@@ -157,16 +158,19 @@ static void check_daemon(struct doctor *d)
 		       "allot is %s, allotd is %s", ALLOT_VERSION, d->info.version);
 	(void)str_print(log, sizeof(log), "read %s/allotd.log, or what allotd writes to stderr",
 			d->info.state_dir);
+	(void)str_print(d->without_gpu, sizeof(d->without_gpu),
+			"without a GPU: kill %d, then allotd --sim", d->info.pid);
 	if (d->info.trouble[0] && d->info.nvml_ok)
 		report(d, VERDICT_FAIL, "daemon", log, "%s", d->info.trouble);
 	if (d->info.claim[0])
 		report(d, VERDICT_WARN, "claim",
 		       "end that program, or let it use the system's socket", "%s", d->info.claim);
+	(void)str_print(fix, sizeof(fix),
+			"run nvidia-smi: if it fails or hangs too, repair the driver first; %s",
+			d->without_gpu);
 	if (!d->info.nvml_ok)
-		report(d, VERDICT_FAIL, "nvml",
-		       "run nvidia-smi: if it fails or hangs too, repair the driver first; "
-		       "without a GPU: allotd --sim",
-		       "%s", d->info.trouble[0] ? d->info.trouble : "NVML has not answered yet");
+		report(d, VERDICT_FAIL, "nvml", fix, "%s",
+		       d->info.trouble[0] ? d->info.trouble : "NVML has not answered yet");
 	else
 		report(d, VERDICT_OK, "nvml", NULL, "answers, driver %s",
 		       d->info.driver_version[0] ? d->info.driver_version : "of unknown version");
@@ -218,9 +222,7 @@ static void check_gpus(struct doctor *d)
 		report(d, VERDICT_FAIL, "gpu", "restart allotd (jobs go on meanwhile)", "%s",
 		       err.text);
 	else if (d->info.n_gpus == 0)
-		report(d, VERDICT_FAIL, "gpu",
-		       "see the lines around this one; without a GPU: allotd --sim",
-		       "allotd has no GPU to share out");
+		report(d, VERDICT_FAIL, "gpu", d->without_gpu, "allotd has no GPU to share out");
 }
 
 #define UNMANAGED_SHOWN 3 /* of which a word is said; ps has them all */
@@ -326,7 +328,8 @@ static void check_library(struct doctor *d, const char *check, const char *sonam
 	path[n > 0 ? n : 0] = '\0';
 	if (pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0 || !path[0])
 		report(d, d->has_daemon && d->info.simulated ? VERDICT_WARN : VERDICT_FAIL, check,
-		       "install NVIDIA's driver; without a GPU: allotd --sim",
+		       d->without_gpu[0] ? "install NVIDIA's driver"
+					 : "install NVIDIA's driver; without a GPU: allotd --sim",
 		       "%s cannot be loaded", soname);
 	else
 		report(d, VERDICT_OK, check, NULL, "%s is %s", soname, path);

@@ -33,9 +33,11 @@ static int lock_file(const char *path, const char *what, struct err *err)
 
 		text[n > 0 ? n : 0] = '\0';
 		text[strcspn(text, "\n")] = '\0';
-		return err_set(err, -EBUSY,
-			       "another allotd (pid %s) already uses the %s: lock '%s'",
-			       text[0] ? text : "unknown", what, path);
+		return err_set(
+			err, -EBUSY,
+			"another allotd (pid %s) already uses the %s: lock '%s'; end it first "
+			"(kill: its jobs go on), or name other paths",
+			text[0] ? text : "unknown", what, path);
 	}
 	(void)str_print(text, sizeof(text), "%d\n", getpid());
 	/* the number is for people: the lock holds without it */

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import unittest
 
 import tap
 import world
@@ -217,6 +218,23 @@ class NoDaemon(world.World):
                              f'cd /; {ALLOT} ps && printf "init\\nquit\\n" | {world.Gpu.PROGRAM}', ALLOT_SOCKET='s')
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertTrue(r.stdout.endswith('ok\n'), r.stdout + r.stderr)
+
+    @unittest.skipIf(world.REAL, 'the machine has a GPU')
+    def test_the_way_from_no_gpu_to_the_simulator(self):
+        """what doctor says can be done as it stands there"""
+        empty = subprocess.Popen([*self.daemon_args()[:-1]], env=self.env, stderr=self.log, stdin=subprocess.DEVNULL)
+        self.children.append(empty)
+        self.assertTrue(until(lambda: self.cli('ps').returncode == 0), self.said())
+        self.assertTrue(until(lambda: 'no GPU here' in self.run_job('--', 'true').stderr))
+        self.assertIn(f'without a GPU: kill {empty.pid}, then allotd --sim', self.cli('doctor').stdout)
+        second = subprocess.run(self.daemon_args(), env=self.env, capture_output=True, text=True, timeout=20, check=False)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn(f'pid {empty.pid}', second.stderr)
+        self.assertIn('end it first', second.stderr)
+        empty.terminate()
+        empty.wait(10)
+        self.start_daemon()
+        self.assertEqual(self.run_job('--', 'true').returncode, 0)
 
     def test_an_explicit_socket_starts_no_daemon(self):
         r = self.run_job('--', 'true')
