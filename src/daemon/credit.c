@@ -130,6 +130,13 @@ static uint64_t op_elastic(void *owner, unsigned slot)
 	return s ? atomic_load(&s->elastic_bytes) : 0;
 }
 
+static uint64_t op_returned(void *owner, unsigned slot)
+{
+	struct credit_slot *s = slot_of(owner, slot);
+
+	return s ? atomic_load(&s->returned_bytes) : 0;
+}
+
 static uint64_t op_moving(void *owner, unsigned slot)
 {
 	struct credit_slot *s = slot_of(owner, slot);
@@ -145,5 +152,6 @@ const struct credit_ops credit_page_ops = {
 	.set_granted = op_set_granted,
 	.managed = op_managed,
 	.elastic = op_elastic,
+	.returned = op_returned,
 	.moving = op_moving,
 };

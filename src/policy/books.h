@@ -160,6 +160,7 @@ struct account {
 
 	bool snapped; /* a sample is under way: */
 	uint64_t snap_moving;
+	uint64_t snap_returned;
 	uint64_t snap_held;
 	uint64_t snap_managed;
 	uint64_t snap_grants;

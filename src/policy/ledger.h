@@ -117,6 +117,7 @@ struct credit_ops {
 	uint64_t (*managed)(void *owner, unsigned slot); /* held in managed memory */
 	uint64_t (*elastic)(void *owner,
 			    unsigned slot); /* held, and taken by the driver or not yet */
+	uint64_t (*returned)(void *owner, unsigned slot); /* all that was ever given back */
 	/* what calls of the driver that are under way take of what is held, at most */
 	uint64_t (*moving)(void *owner, unsigned slot);
 };

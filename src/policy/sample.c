@@ -60,6 +60,11 @@ static uint64_t moving_now(const struct ledger *l, const struct account *a)
 	return l->ops.moving(a->process->owner, a->slot);
 }
 
+static uint64_t returned_now(const struct ledger *l, const struct account *a)
+{
+	return l->ops.returned(a->process->owner, a->slot);
+}
+
 void ledger_sample_begin(struct ledger *l, unsigned gpu, uint64_t now_ns)
 {
 	struct account *a;
@@ -73,6 +78,7 @@ void ledger_sample_begin(struct ledger *l, unsigned gpu, uint64_t now_ns)
 	list_for_each (a, &g->accounts, on_gpu) {
 		a->snapped = true;
 		a->snap_moving = moving_now(l, a);
+		a->snap_returned = returned_now(l, a);
 		a->snap_held = held_now(l, a);
 		a->snap_managed = managed_now(l, a);
 		a->snap_grants = a->grants;
@@ -108,6 +114,8 @@ static void read_figures(const struct ledger *l, struct gpu *g, const struct led
 
 static void set_overhead(struct account *a, uint64_t bytes, uint64_t now_ns)
 {
+	if (bytes > a->overhead)
+		a->less_since_ns = 0; /* it was less before */
 	if (bytes > a->overhead && !list_is_empty(&a->imports))
 		a->overhead_since_import += bytes - a->overhead;
 	a->overhead_since_import = size_min(a->overhead_since_import, bytes);
@@ -191,21 +199,23 @@ static void believe(struct ledger *l, struct account *a, uint64_t begun_ns, uint
 }
 
 /*
- * The most that the driver can have taken by itself: NVML's figure without what was held for sure,
- * calls under way counted against that.  What was freed and taken again in between is missing from
- * it, so it is the most over LEDGER_STEADY_NS that the overhead may shrink to.
+ * The most that the driver can have taken by itself: NVML's figure without what was held for sure.
+ * That is what was held when the question went out, less the calls under way then, and less what
+ * was given back since.  A free that was just being made is missing from it, so the most of some
+ * such figures counts; one that is no smaller than what is believed says nothing.
  */
 static void look_for_less(struct ledger *l, struct account *a, uint64_t begun_ns, uint64_t now_ns)
 {
-	uint64_t held = size_min(a->snap_held, held_now(l, a));
-	uint64_t moving =
-		size_sat_add(size_max(a->snap_moving, moving_now(l, a)), elastic_now(l, a));
-	uint64_t most = size_sat_add(size_sat_sub(a->figure, held), moving);
+	uint64_t returned = returned_now(l, a) - a->snap_returned; /* wraps as the counter does */
+	uint64_t unsure = size_sat_add(size_sat_add(a->snap_moving, returned), elastic_now(l, a));
+	uint64_t most = size_sat_sub(a->figure, size_sat_sub(a->snap_held, unsure));
 
-	if (!a->snapped || a->pending || a->creating || a->settling || most >= a->overhead) {
+	if (!a->snapped || a->pending || a->creating || a->settling) {
 		a->less_since_ns = 0;
 		return;
 	}
+	if (most >= a->overhead)
+		return;
 	if (!a->less_since_ns) {
 		a->less_since_ns = begun_ns;
 		a->less_samples = 0;
@@ -215,7 +225,8 @@ static void look_for_less(struct ledger *l, struct account *a, uint64_t begun_ns
 	if (++a->less_samples < LESS_SAMPLES || begun_ns - a->less_since_ns < LEDGER_STEADY_NS)
 		return;
 	a->less_since_ns = 0;
-	set_overhead(a, a->less_most, now_ns);
+	if (a->less_most < a->overhead)
+		set_overhead(a, a->less_most, now_ns);
 }
 
 static void sample_attached(struct ledger *l, struct account *a, uint64_t begun_ns, uint64_t now_ns)

@@ -98,6 +98,7 @@ static HOT void give_credit(struct credit_page *page, int slot, uint64_t bytes)
 {
 	struct credit_slot *s = &page->slot[slot];
 
+	atomic_fetch_add_explicit(&s->returned_bytes, bytes, memory_order_relaxed);
 	atomic_fetch_add(&s->credit_bytes, bytes);
 	if (atomic_load(&s->wanted))
 		attach_ring((uint32_t)slot);

@@ -24,6 +24,9 @@
  * is held NVML may lack, and allotd does not take the difference for a driver that needs less than
  * before.
  *
+ * Returned: all that was ever given back.  What went and came again while NVML was read is so
+ * known.
+ *
  * Managed: how much of what is held lies in managed memory.  The driver moves that between host and
  * card as it is touched, and NVML shows it with the card but with no process (measured, driver
  * 580.159: docs/benchmarks.md): allotd adds it to NVML's figure of the process.
@@ -43,7 +46,7 @@
 #include "wire/wire.h"
 
 #define CREDIT_PAGE_MAGIC   0x45474150u /* "PAGE" */
-#define CREDIT_PAGE_VERSION 3
+#define CREDIT_PAGE_VERSION 4
 #define CREDIT_PAGE_BYTES   4096
 
 struct credit_slot {
@@ -51,10 +54,11 @@ struct credit_slot {
 	_Atomic uint32_t wanted; /* somebody waits or calls back: ring after a return */
 	uint32_t pad0;
 	_Atomic uint64_t granted_bytes; /* written by allotd; read back only after a restart */
-	_Atomic uint64_t managed_bytes; /* written by the shim, as the next two */
+	_Atomic uint64_t managed_bytes; /* written by the shim, as the next three */
 	_Atomic uint64_t elastic_bytes;
 	_Atomic uint64_t moving_bytes;
-	uint64_t pad1[2];
+	_Atomic uint64_t returned_bytes;
+	uint64_t pad1[1];
 };
 
 struct credit_page {

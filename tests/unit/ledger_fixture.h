@@ -24,6 +24,7 @@
 struct word {
 	uint64_t credit;
 	uint64_t granted; /* the copy in the page */
+	uint64_t returned;
 	uint64_t managed; /* what the program says of it */
 	uint64_t elastic;
 	uint64_t live;   /* what the program really holds of its own */
@@ -76,6 +77,11 @@ static uint64_t word_elastic(void *owner, unsigned slot)
 	return ((struct program *)owner)->slot[slot].elastic;
 }
 
+static uint64_t word_returned(void *owner, unsigned slot)
+{
+	return ((struct program *)owner)->slot[slot].returned;
+}
+
 static uint64_t word_moving(void *owner, unsigned slot)
 {
 	(void)slot;
@@ -90,6 +96,7 @@ static const struct credit_ops word_ops = {
 	.set_granted = word_set_granted,
 	.managed = word_managed,
 	.elastic = word_elastic,
+	.returned = word_returned,
 	.moving = word_moving,
 };
 
@@ -192,6 +199,7 @@ static inline void give(struct world *w, struct program *prog, unsigned slot, ui
 
 	assert_true(word->live >= bytes);
 	word->live -= bytes;
+	word->returned += bytes;
 	word->credit += bytes;
 	if (word->wanted)
 		ledger_returned(w->l, prog->p, w->now);

@@ -427,6 +427,7 @@ static void op_free(struct play *w)
 	word = &r->prog.slot[pick(w, slots_of(w, r))];
 	bytes = pick(w, 3) ? word->live : pick(w, word->live + 1);
 	word->live -= bytes;
+	word->returned += bytes;
 	word->credit += bytes;
 	if (word->wanted && bytes)
 		ledger_returned(w->l, r->prog.p, w->now);

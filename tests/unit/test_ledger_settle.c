@@ -237,6 +237,7 @@ static void a5_an_overhead_shrinks_under_calls_to_what_it_may_be_at_most(void **
 		ledger_sample_begin(w.l, 0, w.now);
 		a.slot[0].live -= 100 * MIB;
 		a.slot[0].credit += 100 * MIB;
+		a.slot[0].returned += 100 * MIB;
 		sample_end(&w, 0, 0, all, 1, 0);
 		a.slot[0].live += 100 * MIB;
 		a.slot[0].credit -= 100 * MIB;
