@@ -14,6 +14,8 @@
 #include "base/size.h"
 #include "wire/wire.h"
 
+#define REAL_AS_MEANT JSON_REAL_PRECISION(15) /* 0.566, and not 0.56599999999999995 */
+
 json_t *out_u64(uint64_t v)
 {
 	return v == WIRE_UNKNOWN_U64 ? json_null() : json_integer((json_int_t)v);
@@ -56,7 +58,7 @@ void out_csv_value(const json_t *v)
 		csv_cell(json_string_value(v));
 		return;
 	}
-	text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+	text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | REAL_AS_MEANT);
 	if (text)
 		csv_cell(text);
 }
@@ -116,7 +118,7 @@ int out_items(enum output form, const char *kind, json_t *items, json_t *shape)
 		complain(NULL, "cannot make the JSON of the answer");
 		return WIRE_CODE_FAILED;
 	}
-	(void)json_dumpf(doc, stdout, JSON_INDENT(2));
+	(void)json_dumpf(doc, stdout, JSON_INDENT(2) | REAL_AS_MEANT);
 	putchar('\n');
 	json_decref(doc);
 	return 0;

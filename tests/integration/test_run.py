@@ -191,6 +191,13 @@ class Verbs(world.World):
             self.assertEqual(r.returncode, 0)
             self.assertIn(f'Usage: allot {verb}', r.stdout)
 
+    def test_numbers_have_the_digits_they_were_meant_to_have(self):
+        for form in ('json', 'csv'):
+            for _ in range(5):
+                out = self.cli('status', '-o', form).stdout
+                self.assertRegex(out, r'\b\d+\.\d')
+                self.assertNotRegex(out, r'\d\.\d{10}')
+
     def test_csv_has_a_header(self):
         out = self.cli('status', '-o', 'csv').stdout.splitlines()
         self.assertTrue(out[0].startswith('gpu,gpu_index,'))
