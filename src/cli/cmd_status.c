@@ -85,7 +85,7 @@ static int on_item(const void *item, void *arg)
 	s->n++;
 	s->grantable += row.it.vram_grantable_bytes;
 	s->burst += row.it.vram_burst_bytes;
-	s->waiting += row.it.waiting;
+	s->waiting += row.it.waiting_first; /* who waits for several counts once */
 	if (s->common.output != OUTPUT_TABLE)
 		r = printer_add(&s->printer, &row);
 	else if (row.it.flags & WIRE_STATUS_MIG)

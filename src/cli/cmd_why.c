@@ -48,7 +48,8 @@ static int on_item(const void *item, void *arg)
 
 	why_row_fill(&row, item);
 	if (w->common.output == OUTPUT_TABLE && w->n && row.m.kind == WIRE_WHY_PLACE) {
-		printf("%sOr: %s.\n", w->n == 1 ? "\n" : "", row.m.sentence); /* another GPU */
+		printf("%s%s: %s.\n", w->n == 1 ? "\n" : "", /* another GPU */
+		       row.m.flags & WIRE_WHY_AND ? "And" : "Or", row.m.sentence);
 	} else if (w->common.output == OUTPUT_TABLE) {
 		printf("%s%s.\n\n", w->n ? "\n" : "", row.m.sentence);
 		sheet_print(&why_object, &row, stdout);

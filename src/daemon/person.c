@@ -280,6 +280,7 @@ static void fill_status(struct daemon *d, unsigned number, uint64_t now_ns,
 		last->known & SAMPLER_TEMPERATURE ? last->temperature_c : WIRE_UNKNOWN_U32;
 	m->power_mw = last->known & SAMPLER_POWER ? last->power_mw : WIRE_UNKNOWN_U32;
 	m->waiting = f.waiting;
+	m->waiting_first = f.waiting_first;
 	m->n_unmanaged = gpus_at(d->gpus, number)->n_strangers;
 	m->n_unmanaged_ended = unmanaged_killed(d->unmanaged, number);
 	if (unmanaged_is_kill(d->unmanaged, number))

@@ -146,7 +146,8 @@ static void fill_why(struct daemon *d, const struct ledger_wait *w, uint64_t now
 		     struct wire_why_item *m)
 {
 	m->kind = (uint32_t)w->kind;
-	m->flags = (w->is_circle ? WIRE_WHY_IS_CIRCLE : 0) | (w->has_gpu ? 0 : WIRE_WHY_NO_GPU);
+	m->flags = (w->is_circle ? WIRE_WHY_IS_CIRCLE : 0) | (w->has_gpu ? 0 : WIRE_WHY_NO_GPU) |
+		   (w->is_one_of_all ? WIRE_WHY_AND : 0);
 	m->position = w->position;
 	m->waiting = w->waiting;
 	m->needed_bytes = w->needed_bytes;

@@ -92,6 +92,37 @@ bool job_is_eligible(const struct ledger_job *j, const struct gpu *g, const stru
 	return amount_bytes(&j->request, g) <= wall;
 }
 
+/** job_may_go - is @g one of the GPUs that it could be placed on? */
+bool job_may_go(const struct ledger *l, const struct ledger_job *j, const struct gpu *g)
+{
+	struct lease *parent;
+	struct gpu *at;
+
+	/* job_candidate hands out pointers into the ledger; nothing is changed through them */
+	for (unsigned i = 0; job_candidate((struct ledger *)l, j, i, &at, &parent); i++)
+		if (at == g && job_is_eligible(j, g, parent))
+			return true;
+	return false;
+}
+
+/**
+ * admit_before - the nearest before @j in the line that could be placed on @g, too; or NULL
+ * Also of one that has just left the line, for its time was over.
+ */
+const struct ledger_job *admit_before(const struct ledger *l, const struct ledger_job *j,
+				      const struct gpu *g)
+{
+	const struct list *at = list_is_linked(&j->queue) ? j->queue.prev : l->queue.prev;
+
+	for (; at != &l->queue; at = at->prev) {
+		const struct ledger_job *before = list_entry(at, struct ledger_job, queue);
+
+		if (before->job_class <= j->job_class && job_may_go(l, before, g))
+			return before;
+	}
+	return NULL;
+}
+
 /* somebody of the same or a better class waits for memory of the card: first things first */
 static bool has_waiters_first(const struct gpu *g, enum ledger_class job_class)
 {

@@ -320,6 +320,9 @@ void job_place(struct ledger *l, struct ledger_job *j, struct gpu *const *gpus, 
 uint64_t amount_bytes(const struct ledger_amount *a, const struct gpu *g);
 bool job_candidate(struct ledger *l, const struct ledger_job *j, unsigned i, struct gpu **ret_gpu,
 		   struct lease **ret_parent);
+bool job_may_go(const struct ledger *l, const struct ledger_job *j, const struct gpu *g);
+const struct ledger_job *admit_before(const struct ledger *l, const struct ledger_job *j,
+				      const struct gpu *g);
 bool job_contradicts(const struct ledger_job *j, const struct gpu *g);
 bool job_is_eligible(const struct ledger_job *j, const struct gpu *g, const struct lease *parent);
 
@@ -340,6 +343,10 @@ void text_full(const struct ledger *l, const struct ticket *t, enum ledger_resul
 	       char *text);
 const struct gpu *text_candidate(const struct ledger *l, const struct ledger_job *j,
 				 uint64_t *ret_free, const struct lease **ret_parent);
+bool text_is_obstacle(const struct ledger *l, const struct ledger_job *j, const struct gpu *g,
+		      uint64_t free_bytes);
+unsigned text_missing(const struct ledger *l, const struct ledger_job *j);
+uint64_t text_free(const struct ledger *l, const struct gpu *g, const struct lease *parent);
 void text_no_turn(const struct ticket *t, char *text);
 void text_waits(const struct ledger *l, const struct ledger_job *j, char *text);
 void text_never(const struct ledger *l, const struct ledger_job *j, char *text);

@@ -204,6 +204,7 @@ struct ledger_gpu_figures {
 	int64_t drift_bytes;      /* NVML − ledger, over the processes that NVML knows */
 	uint64_t sample_ns;       /* time of the last sample; 0: none yet */
 	unsigned waiting;         /* allocations and jobs that wait for this GPU */
+	unsigned waiting_first;   /* of them such as wait for no GPU before it: to be added up */
 	unsigned jobs;            /* admitted here */
 	bool used_known;
 	bool lost;
@@ -338,6 +339,7 @@ struct ledger_wait {
 	unsigned gpu; /* its number; not there when has_gpu is false */
 	bool has_gpu;
 	bool is_circle;        /* all who hold something there wait */
+	bool is_one_of_all;    /* it waits for this GPU and for others of those that are told of */
 	int pid;               /* whose allocation; 0: the job's admission */
 	unsigned position;     /* 1 = next */
 	unsigned waiting;      /* so many in that line */
@@ -359,8 +361,8 @@ struct ledger_wait {
  * ledger_job_wait - the @n-th thing (from 0) that a job waits for
  * @since_ns: when a job that waits for its place began to; 0: not known
  * Returns false when there are no so many.  A job that waits for its place has one for each GPU
- * that it may have, the one with most to promise first; an admitted job one for each allocation
- * that waits.
+ * that it may have, or, when it wants several, for each that keeps it waiting; the one with most to
+ * promise first.  An admitted job has one for each allocation that waits.
  */
 bool ledger_job_wait(const struct ledger *l, const struct ledger_job *j, unsigned n,
 		     uint64_t since_ns, uint64_t now_ns, struct ledger_wait *ret);

@@ -165,10 +165,46 @@ void text_full(const struct ledger *l, const struct ticket *t, enum ledger_resul
 		add(text, LEDGER_TEXT_MAX, ": ", one);
 }
 
-/** text_candidate - the GPU with most to promise to a job that waits; NULL: there is none */
+/** text_free - what can be promised there now, on the card or inside the lease around it */
+uint64_t text_free(const struct ledger *l, const struct gpu *g, const struct lease *parent)
+{
+	if (g->lost)
+		return 0;
+	return parent ? lease_slack(parent)
+		      : size_sat_sub(gpu_allocatable(g), gpu_promised(l, g, NULL));
+}
+
+/** text_is_obstacle - can it not be placed there at once?  No room, or others go first. */
+bool text_is_obstacle(const struct ledger *l, const struct ledger_job *j, const struct gpu *g,
+		      uint64_t free_bytes)
+{
+	return g->lost || amount_bytes(&j->request, g) > free_bytes || g->n_waiters ||
+	       admit_before(l, j, g);
+}
+
+/** text_missing - of how many GPUs does the job still wait?  0: it is about to start */
+unsigned text_missing(const struct ledger *l, const struct ledger_job *j)
+{
+	struct lease *parent;
+	struct gpu *g;
+	unsigned n = 0;
+
+	for (unsigned i = 0; n < j->n_slots && job_candidate((struct ledger *)l, j, i, &g, &parent);
+	     i++)
+		n += g && job_is_eligible(j, g, parent) &&
+		     !text_is_obstacle(l, j, g, text_free(l, g, parent));
+	return j->n_slots - n;
+}
+
+/**
+ * text_candidate - the GPU that a job waits for; NULL: there is none
+ * That with most to promise; of a job with several that with most among those which keep it from
+ * its place, for on the others it could start.
+ */
 const struct gpu *text_candidate(const struct ledger *l, const struct ledger_job *j,
 				 uint64_t *ret_free, const struct lease **ret_parent)
 {
+	bool is_among_obstacles = j->n_slots > 1 && text_missing(l, j) > 0;
 	const struct gpu *best = NULL;
 	struct lease *parent;
 	struct gpu *g;
@@ -180,9 +216,9 @@ const struct gpu *text_candidate(const struct ledger *l, const struct ledger_job
 
 		if (!g || !job_is_eligible(j, g, parent))
 			continue;
-		free_bytes = g->lost  ? 0
-			     : parent ? lease_slack(parent)
-				      : size_sat_sub(gpu_allocatable(g), gpu_promised(l, g, NULL));
+		free_bytes = text_free(l, g, parent);
+		if (is_among_obstacles && !text_is_obstacle(l, j, g, free_bytes))
+			continue;
 		if (best && free_bytes <= *ret_free)
 			continue;
 		best = g;
@@ -192,12 +228,21 @@ const struct gpu *text_candidate(const struct ledger *l, const struct ledger_job
 	return best;
 }
 
+/* " on each of 3 GPUs", or nothing */
+static const char *on_each(const struct ledger_job *j, char *buf, size_t size)
+{
+	buf[0] = '\0';
+	if (j->n_slots > 1)
+		(void)str_print(buf, size, " on each of %u GPUs", j->n_slots);
+	return buf;
+}
+
 void text_waits(const struct ledger *l, const struct ledger_job *j, char *text)
 {
 	const struct lease *parent;
 	uint64_t free_bytes, needed;
 	const struct gpu *g = text_candidate(l, j, &free_bytes, &parent);
-	char one[LEDGER_TEXT_MAX];
+	char one[LEDGER_TEXT_MAX], each[32];
 	struct fmt_buf a, b;
 
 	text[0] = '\0';
@@ -211,15 +256,15 @@ void text_waits(const struct ledger *l, const struct ledger_job *j, char *text)
 	else if (needed > free_bytes)
 		(void)str_print(text, LEDGER_TEXT_MAX,
 				"needs %s%s, GPU %s has %s that nobody holds or was promised",
-				fmt_size(&a, needed),
-				j->n_slots > 1 ? " on each of several GPUs" : "", g->label,
+				fmt_size(&a, needed), on_each(j, each, sizeof(each)), g->label,
 				fmt_size(&b, free_bytes));
 	else
-		(void)str_print(text, LEDGER_TEXT_MAX,
-				"needs %s%s, GPU %s has %s, but others wait before it",
-				fmt_size(&a, needed),
-				j->n_slots > 1 ? " on each of several GPUs" : "", g->label,
-				fmt_size(&b, free_bytes));
+		(void)str_print(text, LEDGER_TEXT_MAX, "needs %s%s, GPU %s has %s, %s",
+				fmt_size(&a, needed), on_each(j, each, sizeof(each)), g->label,
+				fmt_size(&b, free_bytes),
+				admit_before(l, j, g) ? "but others wait before it"
+				: g->n_waiters        ? "but allocations that wait there go first"
+						      : "and it is about to start");
 	one[0] = '\0';
 	add_jobs(g, one, sizeof(one));
 	if (one[0])

@@ -208,20 +208,22 @@ int ledger_process_figures(const struct ledger *l, const struct ledger_process *
 	return 0;
 }
 
-static unsigned count_queue(struct ledger *l, const struct gpu *g)
+/* the jobs in line that may go there, and of them those that may go to no GPU before it */
+static unsigned count_queue(const struct ledger *l, const struct gpu *g, unsigned *ret_first)
 {
 	const struct ledger_job *j;
 	unsigned n = 0;
 
+	*ret_first = 0;
 	list_for_each (j, &l->queue, queue) {
-		struct lease *parent;
-		struct gpu *at;
+		bool is_first = true;
 
-		for (unsigned i = 0; job_candidate(l, j, i, &at, &parent); i++)
-			if (at == g && job_is_eligible(j, g, parent)) {
-				n++;
-				break;
-			}
+		if (!job_may_go(l, j, g))
+			continue;
+		n++;
+		for (unsigned i = 0; is_first && i < g->number; i++)
+			is_first = !job_may_go(l, j, &l->gpus[i]);
+		*ret_first += is_first;
 	}
 	return n;
 }
@@ -231,6 +233,7 @@ int ledger_gpu_figures(const struct ledger *l, unsigned gpu, struct ledger_gpu_f
 	const struct account *a;
 	const struct lease *lease;
 	const struct gpu *g;
+	unsigned first;
 
 	memset(ret, 0, sizeof(*ret));
 	if (gpu >= l->n_gpus)
@@ -245,8 +248,8 @@ int ledger_gpu_figures(const struct ledger *l, unsigned gpu, struct ledger_gpu_f
 	ret->sample_ns = g->sampled_ns;
 	ret->lost = g->lost;
 	ret->closed = g->closed;
-	/* job_candidate hands out pointers into the ledger; nothing is changed through them */
-	ret->waiting = g->n_waiters + count_queue((struct ledger *)l, g);
+	ret->waiting = g->n_waiters + count_queue(l, g, &first);
+	ret->waiting_first = g->n_waiters + first;
 	list_for_each (lease, &g->leases, on_gpu) {
 		uint64_t credit = 0;
 

@@ -196,7 +196,7 @@ static void say_place(const struct ledger *l, const struct ledger_job *j,
 	append(text, " for %s of ", fmt_size(&a, w->needed_bytes));
 	append_where(text, p);
 	if (j->n_slots > 1)
-		append(text, " and on %u more", j->n_slots - 1);
+		append(text, " (and of %u more)", j->n_slots - 1);
 	if (p->gpu->lost) {
 		append(text, ", which does not answer: it starts when the GPU is back");
 	} else if (w->needed_bytes > w->free_bytes) {
@@ -277,10 +277,12 @@ static void say_memory(const struct ledger *l, const struct ticket *t, const str
 
 /* ---- the facts ---- */
 
-/* the GPU with most to promise first, then the others that it may have, in their order */
+/* the GPU that text_candidate() names first, then the others in their order; of a job that wants
+ * several only those that keep it waiting */
 static bool find_place(const struct ledger *l, const struct ledger_job *j, unsigned n,
 		       struct place *p, uint64_t *ret_free)
 {
+	bool is_among_obstacles = j->n_slots > 1 && text_missing(l, j) > 0;
 	struct lease *parent;
 	struct gpu *g;
 
@@ -289,12 +291,15 @@ static bool find_place(const struct ledger *l, const struct ledger_job *j, unsig
 		return true; /* also when there is none */
 	/* job_candidate hands out pointers into the ledger; nothing is changed through them */
 	for (unsigned i = 0; job_candidate((struct ledger *)l, j, i, &g, &parent); i++) {
-		if (!g || g == p->gpu || !job_is_eligible(j, g, parent) || --n > 0)
+		uint64_t free_bytes;
+
+		if (!g || g == p->gpu || !job_is_eligible(j, g, parent))
+			continue;
+		free_bytes = text_free(l, g, parent);
+		if ((is_among_obstacles && !text_is_obstacle(l, j, g, free_bytes)) || --n > 0)
 			continue;
 		*p = (struct place){ .gpu = g, .parent = parent };
-		*ret_free = g->lost  ? 0
-			    : parent ? lease_slack(parent)
-				     : size_sat_sub(gpu_allocatable(g), gpu_promised(l, g, NULL));
+		*ret_free = free_bytes;
 		return true;
 	}
 	return false;
@@ -329,7 +334,8 @@ static bool wait_for_place(const struct ledger *l, const struct ledger_job *j, u
 		fill_gpu(&p, w);
 		fill_holders(l, &p, w);
 	}
-	say_place(l, j, before, &p, now_ns, w);
+	w->is_one_of_all = j->n_slots > 1 && text_missing(l, j) > 1;
+	say_place(l, j, p.gpu ? admit_before(l, j, p.gpu) : NULL, &p, now_ns, w);
 	return true;
 }
 

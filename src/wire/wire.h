@@ -429,13 +429,13 @@ struct wire_status_item {
 	uint32_t utilization_pct;      /* WIRE_UNKNOWN_U32: not known; so the next two */
 	uint32_t temperature_c;
 	uint32_t power_mw;
-	uint32_t waiting;       /* jobs and allocations that wait for this GPU */
-	uint64_t sample_age_ns; /* how old NVML's figures are */
-	uint32_t n_jobs;        /* may be more than fit below */
-	uint32_t mig_index;     /* with WIRE_STATUS_MIG; gi and ci too */
-	uint32_t gi, ci;        /* WIRE_UNKNOWN_U32: not known */
-	uint32_t n_unmanaged;   /* processes; vram_unmanaged_bytes may be more than they show */
-	uint32_t pad;
+	uint32_t waiting;           /* jobs and allocations that wait for this GPU */
+	uint64_t sample_age_ns;     /* how old NVML's figures are */
+	uint32_t n_jobs;            /* may be more than fit below */
+	uint32_t mig_index;         /* with WIRE_STATUS_MIG; gi and ci too */
+	uint32_t gi, ci;            /* WIRE_UNKNOWN_U32: not known */
+	uint32_t n_unmanaged;       /* processes; vram_unmanaged_bytes may be more than they show */
+	uint32_t waiting_first;     /* of waiting: those who wait for no GPU listed before it */
 	uint64_t n_unmanaged_ended; /* by the policy kill, since allotd began */
 	uint64_t jobs[64];
 	char pci_bus_id[16];
@@ -655,6 +655,7 @@ struct wire_why_item {
 #define WIRE_WHY_IS_CIRCLE (1u << 0) /* everybody who holds something there waits */
 #define WIRE_WHY_NO_GPU    (1u << 1) /* no GPU that it may use answers */
 #define WIRE_WHY_IS_MIG    (1u << 2)
+#define WIRE_WHY_AND       (1u << 3) /* one GPU is not enough: others told of must be free, too */
 
 struct wire_wait {
 	uint64_t job_id;

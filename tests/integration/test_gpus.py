@@ -253,8 +253,12 @@ class Waiting(Cards):
         late = self.start_job('-J', 'late', '--vram', small, '--', 'sleep', '60')
         self.assertTrue(world.until(lambda: self.ps('late')), self.said())
         self.assertEqual([g['waiting'] for g in self.status()[:2]], [2, 2])
+        self.assertIn(' 2 waiting\n', self.cli('status').stdout)  # two jobs, however many GPUs
         a.end()
         time.sleep(1.5)
+        why = self.cli('why', self.ps('wide')[0]['job']).stdout
+        self.assertIn('of GPU 1 (and of 1 more), where', why)  # on the other there is room
+        self.assertNotIn('Or:', why)
         self.assertEqual([i['state'] for i in self.ps('wide') + self.ps('late')], ['waiting-admission'] * 2)
         self.assertEqual(self.status()[0]['vram_requested_bytes'], 0)
         c.end()

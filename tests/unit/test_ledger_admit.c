@@ -284,7 +284,7 @@ static void g8_several_gpus_are_reserved(void **state)
 		n[i] = job_of(&w, i + 1, 30 * GIB, 0);
 	wide.n_gpus = 2;
 	assert_int_equal(admit(&w, &wide, &w1), LEDGER_WAITS);
-	assert_non_null(strstr(w.text, "on each of several GPUs"));
+	assert_non_null(strstr(w.text, "on each of 2 GPUs"));
 	assert_int_equal(admit(&w, &small, &s), LEDGER_WAITS); /* there would be room */
 	assert_non_null(strstr(w.text, "others wait before it"));
 	/* a card that it could never be on is not reserved for it; a better class goes first */

@@ -184,6 +184,77 @@ static void k10_each_card_has_its_own_reason(void **state)
 	world_fini(&w);
 }
 
+static void place_on_several_tells_of_what_is_missing(void **state)
+{
+	static const uint64_t cards[] = { 80, 80, 40, 40 };
+	struct ledger_gpu_figures f;
+	struct ledger_job *waits;
+	struct ledger_job_spec spec;
+	struct ledger_wait wait;
+	unsigned n = 0;
+	struct ledger_why said;
+	struct world w;
+
+	(void)state;
+	world_init(&w, 4, cards);
+	ledger_gpu_lost(w.l, 2, true, w.now);
+	spec = spec_of(1, 20 * GIB, 0);
+	spec.n_gpus = 4;
+	waits = waiting(&w, spec, "wide");
+	/* not of the cards with room, on which nobody waits before it */
+	wait = why(&w, waits, 0);
+	assert_int_equal(wait.gpu, 2);
+	assert_false(wait.is_one_of_all);
+	assert_string_equal(wait.sentence,
+			    "job 1 (wide) waits for 20.0 GiB of GPU 2 (and of 3 more), which does "
+			    "not answer: it starts when the GPU is back");
+	assert_false(ledger_job_wait(w.l, waits, 1, 0, w.now, &wait));
+	ledger_job_why(w.l, waits, w.now, &said);
+	assert_string_equal(said.text, "GPU 2 does not answer");
+	/* two are missing, and the job is one */
+	ledger_gpu_lost(w.l, 3, true, w.now);
+	assert_int_equal(why(&w, waits, 0).gpu, 2);
+	assert_true(ledger_job_wait(w.l, waits, 1, 0, w.now, &wait));
+	assert_int_equal(wait.gpu, 3);
+	assert_true(wait.is_one_of_all);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(ledger_gpu_figures(w.l, i, &f), 0);
+		assert_int_equal(f.waiting, 1);
+		n += f.waiting_first;
+	}
+	assert_int_equal(n, 1);
+	world_fini(&w);
+}
+
+static void who_is_before_it_waits_for_the_same(void **state)
+{
+	static const uint64_t cards[] = { 80, 80 };
+	struct ledger_job *other, *wide;
+	struct ledger_job_spec spec;
+	struct world w;
+
+	(void)state;
+	world_init(&w, 2, cards);
+	(void)job_of(&w, 1, 70 * GIB, 0);
+	spec = spec_of(2, 70 * GIB, 0);
+	spec.n_listed = 1;
+	spec.listed[0] = 1;
+	assert_int_equal(ledger_admit(w.l, &spec, NULL, w.now, &other, w.text), LEDGER_ADMITTED);
+	spec = spec_of(3, 50 * GIB, 0);
+	spec.n_listed = 1; /* GPU 0 */
+	(void)waiting(&w, spec, "first");
+	spec = spec_of(4, 60 * GIB, 0);
+	spec.n_listed = 1;
+	spec.listed[0] = 1;
+	(void)waiting(&w, spec, "other");
+	spec = spec_of(5, 5 * GIB, 0);
+	spec.n_gpus = 2;
+	wide = waiting(&w, spec, "wide");
+	assert_non_null(strstr(why(&w, wide, 0).sentence,
+			       "it starts after job 3 (first), which waits before it"));
+	world_fini(&w);
+}
+
 static void an_allocation_on_a_full_card(void **state)
 {
 	struct ledger_job *a, *b;
@@ -311,6 +382,8 @@ int main(void)
 		cmocka_unit_test(place_on_a_lost_gpu),
 		cmocka_unit_test(place_inside_another_job),
 		cmocka_unit_test(k10_each_card_has_its_own_reason),
+		cmocka_unit_test(place_on_several_tells_of_what_is_missing),
+		cmocka_unit_test(who_is_before_it_waits_for_the_same),
 		cmocka_unit_test(an_allocation_on_a_full_card),
 		cmocka_unit_test(all_who_hold_something_wait),
 		cmocka_unit_test(a_circle_over_two_gpus),
