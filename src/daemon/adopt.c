@@ -357,7 +357,7 @@ static enum wire_code look(struct daemon *d, const struct peer *peer, const stru
 void adopt_process(struct daemon *d, struct peer *peer, const struct wire_message *msg, int *fds,
 		   unsigned n_fds)
 {
-	AUTO_FD int pidfd = n_fds == 1 ? TAKE_FD(fds[0]) : -1;
+	int pidfd = n_fds == 1 ? fds[0] : -1; /* closed by the caller until it is ours */
 	const struct wire_adopt *m = msg->payload;
 	struct err err = { 0 };
 	struct tree t = { 0 };
@@ -375,6 +375,7 @@ void adopt_process(struct daemon *d, struct peer *peer, const struct wire_messag
 	}
 	fill_spec(d, m, peer, &t, &spec);
 	job = make_job(d, &spec, &t, &pidfd);
+	fds[0] = pidfd;
 	if (!job) {
 		peer_refuse(peer, msg->request_id, WIRE_CODE_FAILED,
 			    "allotd has no memory, or too many jobs");

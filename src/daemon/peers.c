@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "daemon/drops.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5, include/uapi/asm-generic/socket.h */
@@ -33,6 +34,7 @@
 struct peers {
 	sd_event *event;
 	int epoll;
+	struct drops *drops;
 	sd_event_source *ready; /* of the epoll */
 	sd_event_source *listen;
 	sd_event_source *pause; /* listens again after a while */
@@ -266,7 +268,7 @@ static void peer_flush(struct peer *peer)
 }
 
 /* the descriptors that came along; more than we can use are closed at once */
-static unsigned take_fds(struct msghdr *msg, int fds[PEER_FDS_MAX])
+static unsigned take_fds(struct peers *peers, struct msghdr *msg, int fds[PEER_FDS_MAX])
 {
 	unsigned n = 0;
 
@@ -282,10 +284,24 @@ static unsigned take_fds(struct msghdr *msg, int fds[PEER_FDS_MAX])
 			if (n < PEER_FDS_MAX)
 				fds[n++] = fd;
 			else
-				close(fd);
+				drops_close(peers->drops, fd);
 		}
 	}
 	return n;
+}
+
+/*
+ * Descriptors that nobody expects are not even taken up: to close one may take as long as its owner
+ * pleases (drops.h).  A program that has attached sends none.
+ */
+static bool expects_fds(struct peer *peer)
+{
+	struct wire_header h;
+
+	if (peer->process || peer->is_observer || drops_is_full(peer->peers->drops) ||
+	    recv(peer->fd, &h, sizeof(h), MSG_PEEK | MSG_DONTWAIT) != sizeof(h))
+		return false;
+	return h.type == WIRE_ATTACH || h.type == WIRE_KEPT || h.type == WIRE_ADOPT;
 }
 
 static void peer_speak_up(struct peer *peer, const struct wire_message *msg, const struct err *err)
@@ -320,14 +336,17 @@ static bool peer_receive(struct peer *peer)
 	struct wire_message msg = { 0 };
 	struct err err = { 0 };
 	int fds[PEER_FDS_MAX];
-	ssize_t n = recvmsg(peer->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t n;
 
+	if (!expects_fds(peer))
+		m.msg_controllen = 0;
+	n = recvmsg(peer->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			peer_doom(peer);
 		return false;
 	}
-	unsigned n_fds = take_fds(&m, fds);
+	unsigned n_fds = take_fds(peers, &m, fds);
 	bool goes_on = true;
 
 	if (n == 0 && n_fds == 0) {
@@ -346,7 +365,7 @@ static bool peer_receive(struct peer *peer)
 	}
 	for (unsigned i = 0; i < n_fds; i++)
 		if (fds[i] >= 0)
-			close(fds[i]);
+			drops_close(peers->drops, fds[i]);
 	return goes_on && !peer->is_doomed && !peer->is_held && !peer->is_closing;
 }
 
@@ -554,7 +573,9 @@ int peers_new(sd_event *event, int listen_fd, uid_t uid_only, const struct peers
 	list_init(&peers->doomed);
 	list_init(&peers->unwatched);
 	peers->epoll = epoll_create1(EPOLL_CLOEXEC);
-	r = peers->epoll < 0
+	peers->drops = drops_new();
+	r = !peers->drops ? -ENOMEM
+	    : peers->epoll < 0
 		    ? -errno
 		    : sd_event_add_io(event, &peers->ready, peers->epoll, EPOLLIN, on_ready, peers);
 	if (r >= 0)
@@ -610,6 +631,7 @@ struct peers *peers_free(struct peers *peers)
 		close(peers->epoll);
 	if (peers->listen_fd >= 0)
 		close(peers->listen_fd);
+	drops_free(peers->drops);
 	free(peers);
 	return NULL;
 }

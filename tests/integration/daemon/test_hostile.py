@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """tenants and other peers that mean harm: what they can reach, and that others do not feel it"""
+import contextlib
+import ctypes
 import os
 import signal
+import struct
 import subprocess
+import threading
 import time
 
 import wire
@@ -116,6 +120,87 @@ class Pages(Hostile):
         child.connect()
         self.assertEqual(child.attach(with_page=True)[0], "ATTACHED")
         self.until(lambda: self.fds_of_daemon() <= before + 4, what="descriptors closed again")
+
+
+class Fuse(threading.Thread):
+    """one file of a file system that answers everything but the close"""
+
+    def __init__(self, path):
+        super().__init__(daemon=True)
+        with open(path, "w"):
+            pass
+        self.path, self.flushes = path, 0
+        self.dev = os.open("/dev/fuse", os.O_RDWR)
+        libc = ctypes.CDLL(None, use_errno=True)
+        options = f"fd={self.dev},rootmode=100644,user_id=0,group_id=0,allow_other".encode()
+        if libc.mount(b"allot-test", path.encode(), b"fuse", 0, options):
+            raise OSError(ctypes.get_errno(), "mount")
+        self.start()
+
+    def run(self):
+        attr = struct.pack("<6Q10I", 1, 4096, 8, 0, 0, 0, 0, 0, 0, 0o100644, 1, 0, 0, 0, 4096, 0)
+        while True:
+            try:
+                request = os.read(self.dev, 1 << 20)
+            except OSError:
+                return
+            opcode, unique = struct.unpack_from("<IQ", request, 4)
+            if opcode == 25:  # FLUSH
+                self.flushes += 1
+                continue
+            body = {26: struct.pack("<4I2H2I2HI", 7, 31, 0, 0, 0, 0, 4096, 1, 1, 0, 0) + bytes(28),  # INIT
+                    3: struct.pack("<QII", 60, 0, 0) + attr, 14: struct.pack("<QII", 1, 0, 0)}.get(opcode)
+            os.write(self.dev, struct.pack("<IiQ", 16 + len(body or b""), 0 if body else -38, unique) + (body or b""))
+
+    def let_go(self):
+        """everything that waits for an answer hears that there is none"""
+        ctypes.CDLL(None).umount2(self.path.encode(), 1)  # MNT_FORCE
+
+    def end(self):
+        self.let_go()
+        ctypes.CDLL(None).umount2(self.path.encode(), 2)  # MNT_DETACH
+        os.close(self.dev)
+
+
+class Files(Hostile):
+    def fuse(self):
+        try:
+            fuse = Fuse(os.path.join(self.dir, "fuse"))
+        except OSError as e:
+            self.skipTest(f"no file system of one's own here: {e}")
+        self.own_file = fuse
+        return fuse
+
+    def tearDown(self):
+        if hasattr(self, "own_file"):
+            self.own_file.end()
+        super().tearDown()
+
+    def test_a_file_that_cannot_be_closed(self):
+        """sent unasked, and as a page: allotd never waits for it"""
+        self.start()
+        fuse, neighbour = self.fuse(), self.neighbour()
+        fd = os.open(fuse.path, os.O_RDONLY)
+        before = self.fds_of_daemon()
+        person = wire.Conn(self.socket)
+        for _ in range(20):
+            person.send("PS", [fd] * 4)
+            self.served(neighbour)
+        self.assertEqual(fuse.flushes, 0)
+        self.assertLess(self.fds_of_daemon() - before, 10)
+        for _ in range(200):
+            guest = wire.Conn(self.socket)
+            guest.call("ATTACH", fds=[fd], role=1, flags=1)
+            guest.close()
+            self.served(neighbour)
+        # a few threads hang with it, and a few more descriptors wait for them: that is all
+        self.until(lambda: fuse.flushes > 0)
+        self.assertLess(self.fds_of_daemon() - before, 100)
+        fuse.let_go()
+        self.until(lambda: self.fds_of_daemon() <= before + 2, 5, "descriptors closed at last")
+        self.assertEqual(self.program(MIB, GIB)[1].need(MIB)[1]["result"], OK)
+        with contextlib.suppress(OSError):  # its file system is gone
+            os.close(fd)
 
 
 class Floods(Hostile):
