@@ -113,7 +113,7 @@ class Bench:
             self.row('launch tax, of native', max(100 * tax / native, 0.01), 1.0, '%', '')
         self.row('pass-through tax', max(delta('pass-through'), 0.01), 30, 'ns', '')
         for n in ('alloc-1M', 'alloc-4K', 'free-1M', 'free-4K'):
-            self.row(f'{n} inside the credit', max(median('job', f'{n}-tax'), 0.01), 100, 'ns', f'native {median("job", n):.0f} ns')
+            self.row(f'{n} inside the credit', max(median('job', f'{n}-tax'), 0.01), 100, 'ns', f'native {median("job", n):.0f} ns; {median("job", "whose"):.0f} of it the driver is asked whose it is')
         self.row('cuMemGetInfo', max(delta('mem-get-info') / 1e3, 0.01), 40, 'us', f'native {median("bare", "mem-get-info") / 1e3:.1f} us')
         self.row('start of a CUDA program', max(delta('start') / 1e6, 0.01), 5, 'ms', f'native {median("bare", "start") / 1e6:.1f} ms')
 

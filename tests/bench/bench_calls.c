@@ -27,6 +27,7 @@
 	X(cuDevicePrimaryCtxRetain) \
 	X(cuCtxSetCurrent)          \
 	X(cuCtxGetDevice)           \
+	X(cuCtxGetCurrent)          \
 	X(cuCtxSynchronize)         \
 	X(cuModuleLoadData)         \
 	X(cuModuleGetFunction)      \
@@ -196,6 +197,25 @@ static void measure_queries(void)
 	report("pass-through");
 }
 
+/* what each accounted call has to ask the driver: whose memory will it be? */
+static void measure_whose(void)
+{
+	void *driver = bench_direct_driver((void *)p_cuInit);
+	pfn_cuCtxGetCurrent *whose =
+		driver ? (pfn_cuCtxGetCurrent *)dlsym(driver, "cuCtxGetCurrent")
+		       : p_cuCtxGetCurrent;
+
+	for (uint64_t b = 0; b < batches; b++) {
+		uint64_t start = clock_now_ns();
+		CUcontext ctx;
+
+		for (unsigned i = 0; i < LAUNCHES; i++)
+			check(whose(&ctx), "cuCtxGetCurrent");
+		samples[b] = (double)(clock_now_ns() - start) / LAUNCHES;
+	}
+	report("whose");
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t start = clock_now_ns();
@@ -231,5 +251,6 @@ int main(int argc, char **argv)
 	measure_memory(MIB, "1M");
 	measure_memory(4096, "4K");
 	measure_queries();
+	measure_whose();
 	return 0;
 }
