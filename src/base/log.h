@@ -17,6 +17,15 @@ enum log_level {
 /** log_setup - @who precedes each line; the level comes from ALLOT_LOG, else @level */
 void log_setup(const char *who, enum log_level level);
 
+/**
+ * log_never_wait - for a program that must not stand still because nobody reads its log
+ *
+ * A pipe whose reader is stopped, a terminal that was halted (Ctrl-S), a journal that hangs: what
+ * does not fit is lost and counted.  stderr is opened anew, so that the open file of whoever
+ * started us keeps its ways.
+ */
+void log_never_wait(void);
+
 /** log_level_parse - "error", "warn", "info", "debug"; -EINVAL otherwise */
 int log_level_parse(const char *s, enum log_level *ret_level);
 

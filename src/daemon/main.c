@@ -338,6 +338,8 @@ static int serve(const struct command_line *c, int report_fd)
 		server_free(d);
 		return 1;
 	}
+	if (c->server.is_foreground)
+		log_never_wait();
 	report(report_fd, 0);
 	r = server_run(d);
 	if (r < 0)

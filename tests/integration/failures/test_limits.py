@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Too little of everything: descriptors, memory, time; and too many who come at once."""
+import fcntl
 import json
 import os
 import pathlib
@@ -203,6 +204,35 @@ class Clocks(Limits):
         self.start_daemon()
         self.assertTrue(until(lambda: self.held() == held, 5))
         g.end()
+
+
+class Log(Limits):
+    START = False
+
+    def test_nobody_reads_the_log(self):
+        """a pipe whose reader is stopped: allotd goes on, and tells later how much was lost"""
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        self.env['ALLOT_LOG'] = 'debug'
+        self.daemon = subprocess.Popen(self.daemon_args(), env=self.env, stderr=writer, stdin=subprocess.DEVNULL)
+        self.assertTrue(until(lambda: self.cli('status').returncode == 0, 10))
+        p = self.start_job('-J', 'one', '--vram', '1G', '--', 'sleep', '60')
+        self.assertTrue(until(self.ps, 5))
+        conn = wire.Conn(self.socket)
+        for i in range(300):
+            self.assertEqual(conn.call('SET', job_id=self.ps()[0]['job'] if i == 0 else 1, key='name', value=f'n{i}').type, 'OK')
+        conn.close()
+        self.assertEqual(os.get_blocking(writer), True, 'the open file of whoever started it is as it was')
+        said = os.read(reader, 1 << 16).decode()
+        self.assertIn('serving', said)
+        self.assertNotIn('n299', said)
+        self.assertEqual(self.cli('set', '1', 'name=last').returncode, 0)
+        said = os.read(reader, 1 << 16).decode()
+        self.assertRegex(said, r'\d+ lines could not be written')
+        self.assertIn('name to last', said)
+        for fd in reader, writer:
+            os.close(fd)
+        p.terminate()
 
 
 class Hidden(Limits):
