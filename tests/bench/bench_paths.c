@@ -37,6 +37,9 @@
 	X(cuMemFreeAsync)              \
 	X(cuDeviceGetDefaultMemPool)   \
 	X(cuMemPoolSetAttribute)       \
+	X(cuMemPoolGetAttribute)       \
+	X(cuDeviceGetMemPool)          \
+	X(cuStreamGetCtx)              \
 	X(cuGraphCreate)               \
 	X(cuGraphAddKernelNode_v2)     \
 	X(cuGraphInstantiateWithFlags) \
@@ -104,15 +107,28 @@ static void async_pairs(const struct calls *c, unsigned n)
 		OK(c->cuMemFreeAsync(blocks[i], stream));
 }
 
+/* what only the driver knows of each stream-ordered allocation: whose pool, and what it reserves */
+static void questions(const struct calls *c, unsigned n)
+{
+	CUmemoryPool pool;
+	cuuint64_t bytes;
+	CUcontext ctx;
+
+	for (unsigned i = 0; i < n; i++) {
+		OK(c->cuStreamGetCtx(stream, &ctx));
+		OK(c->cuDeviceGetMemPool(&pool, 0));
+		OK(c->cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes));
+	}
+}
+
 static const struct path {
 	const char *name;
 	void (*run)(const struct calls *c, unsigned n);
 	unsigned n;
 } paths[] = {
-	{ "copy-4B", copies, 256 },
-	{ "event-record", records, 256 },
-	{ "graph-launch", graphs, 32 },
-	{ "async-pair", async_pairs, 64 },
+	{ "copy-4B", copies, 256 },           { "event-record", records, 256 },
+	{ "graph-launch", graphs, 32 },       { "async-pair", async_pairs, 64 },
+	{ "async-questions", questions, 64 },
 };
 
 static double batch(const struct path *p, const struct calls *c)
