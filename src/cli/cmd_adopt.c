@@ -3,8 +3,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/fmt.h"
@@ -13,6 +15,9 @@
 #include "cli/run_request.h"
 #include "cli/session.h"
 #include "wire/wire.h"
+
+#define TRIES    4
+#define AGAIN_NS (250 * NS_PER_MS)
 
 enum {
 	OPT_PID = 1,
@@ -95,6 +100,23 @@ static int ask(struct client *c, const struct wire_adopt *m, int pidfd, struct w
 	return 0;
 }
 
+/* NVML is read now and then, and at once when allotd found nothing: a program that began a moment
+ * ago is there at the second look */
+static int ask_patiently(struct client *c, const struct wire_adopt *m, int pidfd,
+			 struct wire_adopted *ret, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = AGAIN_NS };
+	int r;
+
+	for (unsigned i = 1; (r = ask(c, m, pidfd, ret, err)) < 0; i++) {
+		if (c->code != WIRE_CODE_FAILED || i == TRIES)
+			break;
+		(void)nanosleep(&pause, NULL);
+		*err = (struct err){ 0 };
+	}
+	return r;
+}
+
 static int run(int argc, char **argv)
 {
 	struct common common = { 0 };
@@ -131,7 +153,7 @@ static int run(int argc, char **argv)
 	r = session_open("adopt", &common, &c);
 	if (r)
 		return r;
-	r = ask(&c, &q.m, pidfd, &adopted, &err);
+	r = ask_patiently(&c, &q.m, pidfd, &adopted, &err);
 	if (r < 0)
 		r = session_failed("adopt", &c, r, &err);
 	else

@@ -144,6 +144,10 @@ static void fill_gpus(struct job_row *row)
 
 	row->request_bytes = row->limit_bytes = row->held_bytes = WIRE_UNKNOWN_U64;
 	row->gpus = json_array();
+	if (m->state == WIRE_JOB_WAITING && m->n_gpus == 0) { /* a percentage is of no card yet */
+		row->request_bytes = m->request.permille ? WIRE_UNKNOWN_U64 : m->request.bytes;
+		row->limit_bytes = m->limit.bytes ? m->limit.bytes : WIRE_UNKNOWN_U64;
+	}
 	for (unsigned i = 0; i < m->n_gpus && i < WIRE_MAX_GPUS; i++) {
 		add_gpu(row, &m->gpus[i]);
 		row->held_bytes = size_sat_add(i ? row->held_bytes : 0, m->gpus[i].held_bytes);
@@ -185,7 +189,7 @@ void job_row_fill(struct job_row *row, const struct wire_job *m)
 				m->when_full_wait ? "wait=" : "fail",
 				m->when_full_wait ? fmt_duration(&b, m->when_full_ns) : "");
 	}
-	if (row->m.flags & WIRE_JOB_ADOPTED)
+	if (row->is_adopted)
 		row->adopted_pid = row->m.keeper_pid;
 	else
 		row->keeper_pid = row->m.keeper_pid;

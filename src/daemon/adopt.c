@@ -164,7 +164,7 @@ static enum wire_code check_tree(const struct tree *t, struct err *err)
 			      "more of its processes hold GPU memory than one job can have");
 	if (t->n_gpus == 0)
 		return refuse(
-			err, WIRE_CODE_USAGE,
+			err, WIRE_CODE_FAILED,
 			"neither it nor a child of it holds GPU memory that NVML shows: there "
 			"is nothing to be accounted for; start it with 'allot run'");
 	return 0;
@@ -369,6 +369,8 @@ void adopt_process(struct daemon *d, struct peer *peer, const struct wire_messag
 
 	code = pidfd < 0 ? refuse(&err, WIRE_CODE_USAGE, "ADOPT comes with one pidfd")
 			 : look(d, peer, m, pidfd, &t, &err);
+	if (code == WIRE_CODE_FAILED)
+		gpus_want_all(d->gpus); /* it may be otherwise since NVML was read */
 	if (code) {
 		peer_refuse(peer, msg->request_id, code, "%s", err.text);
 		return;

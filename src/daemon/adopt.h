@@ -21,6 +21,9 @@
  * them, by pidfd.  After a restart of allotd it is found again by its start time, its members by
  * theirs.
  *
+ * What depends on NVML (nothing held, no room) is refused with WIRE_CODE_FAILED, and NVML is read
+ * at once: a program that has just begun can be adopted by who asks again a moment later.
+ *
  * The request must be promisable now; what the processes hold already is room for it.
  *
  * One thread: the loop's.  /proc is read once for each unmanaged process that NVML lists.

@@ -165,7 +165,8 @@ void runs_begin(struct daemon *d, struct job *job, const char *log)
 				     .uid = job->spec.uid,
 				     .keeper_pid = job->spec.keeper_pid,
 				     .keeper_start = job->spec.keeper_start,
-				     .queued_s = now_s() };
+				     .queued_s = now_s(),
+				     .is_adopted = job->spec.is_adopted };
 
 	(void)str_copy(record.name, sizeof(record.name), job->spec.name);
 	(void)str_copy(record.command, sizeof(record.command), job->spec.command);

@@ -35,6 +35,7 @@ struct run_record {
 	uint64_t keeper_start; /* clock ticks since boot */
 	uint64_t queued_s, started_s, ended_s;
 	bool is_ended;
+	bool is_adopted;
 	bool has_status; /* else nobody saw how it ended */
 	uint32_t status; /* as from waitpid */
 	char name[WIRE_NAME_MAX];

@@ -58,8 +58,8 @@ static void fill_job(const struct daemon *d, const struct job *job, struct wire_
 		   : s->is_ended     ? WIRE_JOB_ENDING
 				     : WIRE_JOB_RUNNING;
 	m->keeper_pid = job->is_keeper_dead ? 0 : s->keeper_pid;
-	if (s->is_adopted)
-		m->flags |= WIRE_JOB_ADOPTED;
+	m->request = s->request;
+	m->limit = s->limit;
 	m->job_class = s->job_class;
 	m->fail_policy = s->fail_policy;
 	m->when_full_wait = s->may_wait;
@@ -82,6 +82,8 @@ static void fill_run(const struct run_record *r, const struct job *job, struct w
 	m->queued_s = r->queued_s;
 	m->started_s = r->started_s;
 	m->ended_s = r->ended_s;
+	if (r->is_adopted)
+		m->flags |= WIRE_JOB_IS_ADOPTED;
 	(void)str_copy(m->log, sizeof(m->log), r->log);
 	if (r->is_ended && r->has_status) {
 		m->flags |= WIRE_JOB_HAS_STATUS;

@@ -51,7 +51,7 @@ enum statement {
 	"when_full_ns, compute_min, compute_max, ended, adopted"
 #define RUN_COLUMNS                                                                         \
 	"id, uid, keeper_pid, keeper_start, queued, started, ended, is_ended, has_status, " \
-	"status, name, command, log"
+	"status, adopted, name, command, log"
 #define JOB_REST "gpus, ceilings, name, command"
 
 static const char *const statement_sql[STATEMENT_COUNT] = {
@@ -77,8 +77,8 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 		       " (?, ?, ?, ?, ?)"),
 	[REMOVE_SCOPE] = "DELETE FROM scopes WHERE job = ?1",
 	[EACH_SCOPE] = "SELECT job, id, is_unit, name, path FROM scopes ORDER BY job",
-	[PUT_RUN] =
-		"INSERT OR REPLACE INTO runs (" RUN_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+	[PUT_RUN] = "INSERT OR REPLACE INTO runs (" RUN_COLUMNS
+		    ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
 	[REMOVE_RUN] = "DELETE FROM runs WHERE id = ?1",
 	[EACH_RUN] = "SELECT " RUN_COLUMNS " FROM runs ORDER BY id",
 	[PUT_META] = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
@@ -531,10 +531,10 @@ int store_each_scope(struct store *s, void (*each)(const struct stored_scope *sc
 
 int store_put_run(struct store *s, const struct run_record *run)
 {
-	const uint64_t numbers[] = { run->id,           run->uid,      (uint64_t)run->keeper_pid,
-				     run->keeper_start, run->queued_s, run->started_s,
-				     run->ended_s,      run->is_ended, run->has_status,
-				     run->status };
+	const uint64_t numbers[] = { run->id,           run->uid,       (uint64_t)run->keeper_pid,
+				     run->keeper_start, run->queued_s,  run->started_s,
+				     run->ended_s,      run->is_ended,  run->has_status,
+				     run->status,       run->is_adopted };
 	const int n = (int)ARRAY_SIZE(numbers);
 	sqlite3_stmt *q = begin(s, PUT_RUN);
 
@@ -569,6 +569,7 @@ static bool read_run(sqlite3_stmt *q, struct run_record *run)
 	run->is_ended = sqlite3_column_int64(q, at++) != 0;
 	run->has_status = sqlite3_column_int64(q, at++) != 0;
 	run->status = (uint32_t)sqlite3_column_int64(q, at++);
+	run->is_adopted = sqlite3_column_int64(q, at++) != 0;
 	return run->id && copy_text(q, at, run->name, sizeof(run->name)) &&
 	       copy_text(q, at + 1, run->command, sizeof(run->command)) &&
 	       copy_text(q, at + 2, run->log, sizeof(run->log));

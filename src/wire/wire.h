@@ -595,7 +595,9 @@ struct wire_job {
 	uint64_t started_s;
 	uint64_t ended_s;
 	uint32_t n_processes;
-	uint32_t n_gpus; /* of gpus; 0: not yet, or not any more */
+	uint32_t n_gpus;            /* of gpus; 0: not yet, or not any more */
+	struct wire_amount request; /* as asked for, on each GPU; what it has stands in gpus */
+	struct wire_amount limit;
 	char name[WIRE_NAME_MAX];
 	char command[WIRE_COMMAND_MAX];
 	char log[WIRE_PATH_MAX];
@@ -604,8 +606,8 @@ struct wire_job {
 	struct wire_job_gpu gpus[WIRE_MAX_GPUS];
 };
 #define WIRE_JOB_HAS_STATUS (1u << 0) /* else nobody saw how it ended */
-#define WIRE_JOB_IS_ADOPTED (1u << 1) /* it was started without allot */
-#define WIRE_JOB_ADOPTED    (1u << 1) /* keeper_pid is the process that was adopted */
+#define WIRE_JOB_IS_ADOPTED \
+	(1u << 1) /* without a keeper: keeper_pid is the process that was adopted */
 
 struct wire_why {
 	uint64_t job_id;
@@ -719,7 +721,7 @@ WIRE_CHECK(status_item, 160 + 512 + 16 + 64);
 WIRE_CHECK(config_item, 128 + 2304 + 64 + 1024 + 512 + 16);
 WIRE_CHECK(reloaded, 8 + 512);
 WIRE_CHECK(job_gpu, 64);
-WIRE_CHECK(job, 88 + 64 + 256 + 2 * 1024 + 512 + 16 * 64);
+WIRE_CHECK(job, 120 + 64 + 256 + 2 * 1024 + 512 + 16 * 64);
 WIRE_CHECK(holder, 32 + 64);
 WIRE_CHECK(why_item, 128 + 512 + 16 * 96);
 WIRE_CHECK(daemon_info, 40 + 32 + 80 + 3 * 1024 + 512 + 512 + 8 + 512);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """allot adopt: a program that was started without allot becomes a job, at once and without a fence."""
+import json
 import os
 import signal
 import subprocess
@@ -52,6 +53,20 @@ class AdoptTest(world.World):
         g.end()
         self.assertTrue(until(lambda: self.ps() == [], 15), self.ps())
         self.assertEqual(self.status()[0]['vram_requested_bytes'], 0)
+
+    def test_one_that_has_just_begun(self):
+        """NVML is read every two seconds on an idle machine, and at once for who asks"""
+        for _ in range(3):
+            g = self.bare()
+            self.assertEqual(g('init'), 'ok')
+            self.assertTrue(g('alloc 1G').startswith('ok'))
+            pid = int(g('pid').split()[1])
+            self.adopt('--pid', pid, '-J', 'young')
+            job = self.row(pid)['job']
+            g.end()
+            self.assertTrue(until(lambda: not self.ps('young'), 15))
+            shown = json.loads(self.cli('show', job, '-o', 'json').stdout)['items'][0]
+            self.assertEqual((shown['state'], shown['adopted'], shown['adopted_pid']), ('ended', True, None))
 
     def test_a_limit_below_what_it_holds(self):
         g = self.stranger()
@@ -127,7 +142,7 @@ class AdoptTest(world.World):
         self.children.append(idle)
         job = Gpu(self, '--vram', '1G', '-J', 'managed').start()
         for pid, code, said in ((1, 2, 'parent of all'), (2 ** 31 - 1, 6, 'no process'), (self.daemon.pid, 2, 'allotd itself'),
-                                (os.getpid(), 2, 'allotd itself runs below'), (idle.pid, 2, 'neither it nor a child'),
+                                (os.getpid(), 2, 'allotd itself runs below'), (idle.pid, 1, 'neither it nor a child'),
                                 (job.pid, 2, 'of job')):
             self.assertIn(said, self.adopt('--pid', pid, code=code), pid)
         if os.path.exists('/proc/2/comm') and open('/proc/2/comm', encoding='ascii').read() == 'kthreadd\n':

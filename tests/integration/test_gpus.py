@@ -3,6 +3,7 @@
 """Several GPUs: which a job sees, and that it has no others.
 
 Two are enough, so these run on a machine with two real cards too (ALLOT_REAL_GPU)."""
+import json
 import time
 
 import tap
@@ -250,6 +251,8 @@ class Waiting(Cards):
         c = Gpu(self, '-J', 'c', '-g', '1', '--vram', half).start()
         wide = self.start_job('-J', 'wide', '--gpus', '2', '--vram', half, '--', 'sleep', '60')
         self.assertTrue(world.until(lambda: self.ps('wide')), self.said())
+        shown = json.loads(self.cli('show', self.ps('wide')[0]['job'], '-o', 'json').stdout)['items'][0]
+        self.assertEqual(shown['vram_request_bytes'], int(half[:-1]) * MIB)
         late = self.start_job('-J', 'late', '--vram', small, '--', 'sleep', '60')
         self.assertTrue(world.until(lambda: self.ps('late')), self.said())
         self.assertEqual([g['waiting'] for g in self.status()[:2]], [2, 2])

@@ -224,6 +224,7 @@ static void test_runs(void **state)
 				  .ended_s = 3,
 				  .is_ended = true,
 				  .has_status = true,
+				  .is_adopted = true,
 				  .status = 0x8f00,
 				  .name = "n\xc3\xa4me",
 				  .command = "it's \"this\"",
@@ -242,7 +243,7 @@ static void test_runs(void **state)
 	assert_int_equal(found[0].id, 7);
 	assert_int_equal(found[0].uid, 1000);
 	assert_true(found[0].keeper_start == UINT64_MAX);
-	assert_true(found[0].is_ended && found[0].has_status);
+	assert_true(found[0].is_ended && found[0].has_status && found[0].is_adopted);
 	assert_int_equal(found[0].status, 0x0100);
 	assert_string_equal(found[0].name, run.name);
 	assert_string_equal(found[0].command, run.command);
