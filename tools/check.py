@@ -240,6 +240,7 @@ def step_tree(_b, log):
     single('includes follow the map', ['tools/check_layers.py'], log)
     single('house rules', ['tools/check_tree.py'], log)
     single('table against the toolkit', ['tools/check_abi.py'], log)
+    single('table of the protocol', ['tools/protocol.py'], log)
     single('field reports have their tests', ['tools/check_reports.py'], log)
     single('formatter', ['tools/check_format.sh', FORMATTER], log)
 

@@ -24,7 +24,7 @@ for f in bin/allot bin/allotd libexec/allot/allot-keeper libexec/allot/allot-sam
 	lib/allot/sim/libcuda.so.1 lib/allot/sim/libnvidia-ml.so.1 \
 	share/bash-completion/completions/allot share/zsh/site-functions/_allot \
 	share/fish/vendor_completions.d/allot.fish \
-	lib/allot/sim/profiles/{h200,rtx6000ada,small4g,four}.conf; do
+	lib/allot/sim/profiles/{h200,h200x2,rtx6000ada,small4g,four,mig}.conf; do
 	[ -f "$prefix/$f" ] || fail "missing: $f"
 done
 for f in liballot-cuda liballot-nvml; do

@@ -59,7 +59,7 @@ int client_list(struct client *c, unsigned type, const void *payload, unsigned i
 /** client_other_version - what to say when packet_recv answered -EPROTONOSUPPORT; returns that */
 int client_other_version(const struct packet *in, struct err *err);
 
-/** client_exit_code - the exit status of design/interface.md for a failed call */
+/** client_exit_code - the exit status of allot(1) for a failed call */
 int client_exit_code(const struct client *c, int r);
 
 #endif

@@ -47,7 +47,7 @@ struct wire_header {
 	uint32_t request_id;
 };
 
-/* exit classes of design/interface.md, carried by ERROR */
+/* exit statuses of allot(1), carried by ERROR */
 enum wire_code {
 	WIRE_CODE_FAILED = 1,
 	WIRE_CODE_USAGE = 2,
@@ -725,5 +725,30 @@ WIRE_CHECK(job, 120 + 64 + 256 + 2 * 1024 + 512 + 16 * 64);
 WIRE_CHECK(holder, 32 + 64);
 WIRE_CHECK(why_item, 128 + 512 + 16 * 96);
 WIRE_CHECK(daemon_info, 40 + 32 + 80 + 3 * 1024 + 512 + 512 + 8 + 512);
+WIRE_CHECK(end, 8);
+WIRE_CHECK(context_done, 8);
+WIRE_CHECK(context_settled, 32);
+WIRE_CHECK(settle, 8);
+WIRE_CHECK(view, 8);
+WIRE_CHECK(viewed, 32);
+WIRE_CHECK(procs, 8);
+WIRE_CHECK(proc, 16);
+WIRE_CHECK(started, 8);
+WIRE_CHECK(keep, 8);
+WIRE_CHECK(drop, 8);
+WIRE_CHECK(resume, 24);
+WIRE_CHECK(kept, 8);
+WIRE_CHECK(ended, 8);
+WIRE_CHECK(signal, 16);
+WIRE_CHECK(ps, 8);
+WIRE_CHECK(status, 8);
+WIRE_CHECK(set, 168);
+WIRE_CHECK(cancel, 16);
+WIRE_CHECK(daemon, 8);
+WIRE_CHECK(config, 8);
+WIRE_CHECK(reload, 8);
+WIRE_CHECK(show, 8);
+WIRE_CHECK(why, 8);
+WIRE_CHECK(wait, 8);
 
 #endif
