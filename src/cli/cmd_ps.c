@@ -41,7 +41,12 @@ static int run(int argc, char **argv)
 		r = session_failed("ps", &c, r, &err);
 		printer_drop(&printer);
 	} else {
+		const struct wire_end *end = c.in.msg.payload; /* what the list ended with */
+
 		r = printer_end(&printer);
+		if (common.output == OUTPUT_TABLE && end->flags & WIRE_END_STALE)
+			complain("ps", "NVML does not answer: what it shows is of before, and of "
+				       "programs that began since nothing is known");
 	}
 	client_fini(&c);
 	return r;

@@ -35,6 +35,7 @@ static const struct field fields[] = {
 	{ F(BOOL, is_detached, "detached") },
 	{ F(BOOL, is_adopted, "adopted") },
 	{ F(BOOL, is_fenced, "fenced") },
+	{ F(BOOL, is_stale, "stale") },
 	{ F(SIGNED, it.drift_bytes, "drift_bytes") },
 	{ F(BYTES, it.waiting_bytes, "waiting_bytes") },
 	{ F(NS, waiting_ns, "waiting_s") },
@@ -94,6 +95,7 @@ void ps_row_fill(struct ps_row *row, const struct wire_ps_item *item)
 	(void)str_copy(row->state, sizeof(row->state), name_state(it->state));
 	row->is_detached = (it->flags & WIRE_PS_DETACHED) != 0;
 	row->is_adopted = (it->flags & WIRE_PS_ADOPTED) != 0;
+	row->is_stale = (it->flags & WIRE_PS_STALE) != 0;
 	row->is_fenced = it->job_id != 0 && !(it->flags & WIRE_PS_UNFENCED);
 	row->waiting_ns = it->state == WIRE_STATE_WAITING_VRAM ? it->waiting_ns : WIRE_UNKNOWN_U64;
 	fill_for_people(row);

@@ -12,7 +12,7 @@ struct ps_row {
 	uint32_t gpu_index, mig_index;
 	uint64_t request_bytes;
 	char user[64], name[WIRE_NAME_MAX], gpu[48], job_class[16], state[24];
-	bool is_detached, is_adopted, is_fenced;
+	bool is_detached, is_adopted, is_fenced, is_stale;
 	uint64_t waiting_ns;
 	char place[24], promise[64], told_state[48], what[WIRE_TEXT_MAX + 64]; /* for people */
 };

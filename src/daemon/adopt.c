@@ -19,6 +19,7 @@
 #include "daemon/jobs.h"
 #include "daemon/life.h"
 #include "daemon/peers.h"
+#include "daemon/sampler.h"
 #include "gpu/proc.h"
 #include "gpu/proc_kind.h"
 #include "policy/ledger.h"
@@ -347,6 +348,9 @@ static enum wire_code look(struct daemon *d, const struct peer *peer, const stru
 		code = check_kind(d, t, err);
 	if (code)
 		return code;
+	if (sampler_trouble(d->sampler)[0])
+		return refuse(err, WIRE_CODE_FAILED,
+			      "NVML does not answer: what it holds cannot be told now");
 	for (unsigned i = 0; i < gpus_count(d->gpus); i++)
 		if (!gpus_at(d->gpus, i)->is_lost)
 			find_on_gpu(d, i, t);

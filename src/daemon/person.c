@@ -60,6 +60,8 @@ static void fill_gpu(const struct daemon *d, unsigned number, struct wire_ps_ite
 	m->mig_index = gpu->last.mig_index;
 	if (gpus_is_instance(gpu))
 		m->flags |= WIRE_PS_MIG;
+	if (gpu->is_lost || sampler_trouble(d->sampler)[0])
+		m->flags |= WIRE_PS_STALE;
 	if (gpu->is_lost && m->job_id)
 		(void)str_print(m->reason, sizeof(m->reason), "GPU %s is lost", gpu->label);
 }
@@ -230,6 +232,8 @@ void person_ps(struct daemon *d, struct peer *peer, const struct wire_message *m
 		end.count += person_list_job(d, peer, msg->request_id, job);
 	for (unsigned i = 0; i < gpus_count(d->gpus); i++)
 		end.count += list_strangers(d, peer, msg->request_id, i);
+	if (sampler_trouble(d->sampler)[0])
+		end.flags |= WIRE_END_STALE;
 	peer_send(peer, WIRE_END, msg->request_id, &end);
 }
 

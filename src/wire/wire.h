@@ -88,7 +88,10 @@ struct wire_error {
 
 struct wire_end {
 	uint64_t count;
+	uint32_t flags; /* WIRE_END_* */
+	uint32_t pad;
 };
+#define WIRE_END_STALE (1u << 0) /* of PS: NVML does not answer */
 
 /* ---- a program ---- */
 
@@ -406,6 +409,7 @@ struct wire_ps_item {
 #define WIRE_PS_ADOPTED  (1u << 4) /* of an adopted job */
 #define WIRE_PS_UNFENCED (1u << 5) /* runs without the shim: accounted, but not held to a limit */
 #define WIRE_PS_GRAPHICS (1u << 6) /* it draws (also): nobody expects it in a job */
+#define WIRE_PS_STALE    (1u << 7) /* NVML does not answer for its GPU */
 
 struct wire_status {
 	uint32_t flags;
@@ -699,6 +703,7 @@ int wire_decode(const void *buf, size_t len, struct wire_message *ret, struct er
 	_Static_assert(sizeof(struct wire_##type) == (bytes) && (bytes) % 8 == 0, #type)
 WIRE_CHECK(header, 16);
 WIRE_CHECK(ok, 8);
+WIRE_CHECK(end, 16);
 WIRE_CHECK(error, 520);
 WIRE_CHECK(attach, 16);
 WIRE_CHECK(lease_gpu, 64);

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 
@@ -44,6 +45,12 @@ class Faulty(world.World):
 
 
 class Nvml(Faulty):
+    def bystander(self):
+        """a process outside of any job"""
+        p = subprocess.Popen(['sleep', '60'])
+        self.children.append(p)
+        return p.pid
+
     def test_e21_nvml_hangs_for_ever(self):
         """every verb answers and says so, the ledger is kept, jobs go on and start and end"""
         g = Gpu(self, '-J', 'one', '--vram', '1G:2G').start()
@@ -54,6 +61,9 @@ class Nvml(Faulty):
         self.assertIn('NVML does not answer', self.quick('doctor', code=1).stdout)
         for verb in (['ps'], ['status'], ['version']):
             self.quick(*verb)
+        self.assertIn('NVML does not answer', self.quick('ps').stderr)
+        self.assertEqual([row['stale'] for row in self.ps()], [True])
+        self.assertIn('NVML does not answer', self.quick('adopt', '--pid', self.bystander(), code=1).stderr)
         self.assertEqual(self.held(), held)
         start = time.monotonic()
         self.assertTrue(g('alloc 512M').startswith('ok'))
