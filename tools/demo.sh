@@ -4,7 +4,7 @@
 #
 #   tools/demo.sh BUILD [--check]      --check: say only whether everything went as it should
 set -u
-build=$(cd "${1:?build folder}" && pwd)
+build=$(cd "${1:?build folder}" && pwd) || exit 1
 check=${2:-}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/allot-demo.XXXXXX")
 export ALLOT_SOCKET=$dir/allotd.sock
