@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "cli/ps_row.h"
 #include "cli/session.h"
+#include "wire/wire.h"
 
 static const struct opt opts[] = {
 	OPT_OUTPUT,
@@ -14,6 +17,29 @@ static int on_item(const void *item, void *arg)
 
 	ps_row_fill(&row, item);
 	return printer_add(arg, &row);
+}
+
+static int on_gpu(const void *item, void *arg)
+{
+	const struct wire_status_item *it = item;
+	bool *is_stale = arg;
+
+	*is_stale = *is_stale || it->flags & WIRE_STATUS_STALE;
+	return 0;
+}
+
+/* also below an empty list */
+static void tell_if_stale(struct client *c)
+{
+	struct wire_status ask = { 0 };
+	struct err err = { 0 };
+	bool is_stale = false;
+	int r = client_list(c, WIRE_STATUS, &ask, WIRE_STATUS_ITEM, on_gpu, &is_stale,
+			    SESSION_TIMEOUT_NS / 2, &err);
+
+	if (r == 0 && is_stale)
+		complain("ps", "NVML does not answer: what it shows is of before, and of programs "
+			       "that began since nothing is known");
 }
 
 static int run(int argc, char **argv)
@@ -35,18 +61,15 @@ static int run(int argc, char **argv)
 	if (r)
 		return r;
 	printer_begin(&printer, &common, &ps_object);
-	r = client_list(&c, WIRE_PS, &ask, WIRE_PS_ITEM, on_item, &printer, SESSION_TIMEOUT_NS,
+	r = client_list(&c, WIRE_PS, &ask, WIRE_PS_ITEM, on_item, &printer, SESSION_TIMEOUT_NS / 2,
 			&err);
 	if (r < 0) {
 		r = session_failed("ps", &c, r, &err);
 		printer_drop(&printer);
 	} else {
-		const struct wire_end *end = c.in.msg.payload; /* what the list ended with */
-
 		r = printer_end(&printer);
-		if (common.output == OUTPUT_TABLE && end->flags & WIRE_END_STALE)
-			complain("ps", "NVML does not answer: what it shows is of before, and of "
-				       "programs that began since nothing is known");
+		if (common.output == OUTPUT_TABLE)
+			tell_if_stale(&c);
 	}
 	client_fini(&c);
 	return r;

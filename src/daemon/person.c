@@ -232,8 +232,6 @@ void person_ps(struct daemon *d, struct peer *peer, const struct wire_message *m
 		end.count += person_list_job(d, peer, msg->request_id, job);
 	for (unsigned i = 0; i < gpus_count(d->gpus); i++)
 		end.count += list_strangers(d, peer, msg->request_id, i);
-	if (sampler_trouble(d->sampler)[0])
-		end.flags |= WIRE_END_STALE;
 	peer_send(peer, WIRE_END, msg->request_id, &end);
 }
 

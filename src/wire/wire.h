@@ -88,10 +88,7 @@ struct wire_error {
 
 struct wire_end {
 	uint64_t count;
-	uint32_t flags; /* WIRE_END_* */
-	uint32_t pad;
 };
-#define WIRE_END_STALE (1u << 0) /* of PS: NVML does not answer */
 
 /* ---- a program ---- */
 
@@ -703,7 +700,7 @@ int wire_decode(const void *buf, size_t len, struct wire_message *ret, struct er
 	_Static_assert(sizeof(struct wire_##type) == (bytes) && (bytes) % 8 == 0, #type)
 WIRE_CHECK(header, 16);
 WIRE_CHECK(ok, 8);
-WIRE_CHECK(end, 16);
+WIRE_CHECK(end, 8);
 WIRE_CHECK(error, 520);
 WIRE_CHECK(attach, 16);
 WIRE_CHECK(lease_gpu, 64);
@@ -730,7 +727,6 @@ WIRE_CHECK(job, 120 + 64 + 256 + 2 * 1024 + 512 + 16 * 64);
 WIRE_CHECK(holder, 32 + 64);
 WIRE_CHECK(why_item, 128 + 512 + 16 * 96);
 WIRE_CHECK(daemon_info, 40 + 32 + 80 + 3 * 1024 + 512 + 512 + 8 + 512);
-WIRE_CHECK(end, 8);
 WIRE_CHECK(context_done, 8);
 WIRE_CHECK(context_settled, 32);
 WIRE_CHECK(settle, 8);
