@@ -351,6 +351,11 @@ static void check_shims(struct doctor *d)
 			       part_name(all[i].part));
 			continue;
 		}
+		if (part_is_cut(path)) {
+			report(d, VERDICT_FAIL, "shim", "install allot whole", "%s is cut short",
+			       path);
+			continue;
+		}
 		/* loading it does nothing by itself: no driver, no thread, no connection */
 		lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 		if (!lib || !dlsym(lib, all[i].probe))

@@ -142,8 +142,10 @@ static int check_preload(const char *path)
 		why = "the loader stumbles over a blank, a colon or a dollar sign in a path";
 	else if (statvfs(path, &fs) == 0 && fs.f_flag & ST_NOEXEC)
 		why = "its file system is mounted noexec";
+	else if (part_is_cut(path))
+		why = "it is cut short";
 	/*
-	 * Damaged, cut, of another architecture: only trying tells.  Loading it does nothing by
+	 * Damaged, of another architecture: only trying tells.  Loading it does nothing by
 	 * itself, and costs about as much as the command pays for it again.
 	 */
 	if (!why && !dlopen(path, RTLD_LAZY | RTLD_LOCAL))

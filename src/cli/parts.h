@@ -7,6 +7,7 @@
  * the installed layout.  One list, for whoever starts them and whoever checks them.  Any thread.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum part {
@@ -24,5 +25,8 @@ const char *part_name(enum part part);
 
 /** part_find - its absolute path; 0, or -ENOENT and the like as paths_beside */
 int part_find(enum part part, char *buf, size_t size);
+
+/** part_is_cut - is the library @path shorter than it says itself?  Loading it would end us */
+bool part_is_cut(const char *path);
 
 #endif

@@ -564,14 +564,15 @@ class Place(world.World):
             self.assertIn(name, r.stderr)
 
     def test_a_library_that_cannot_be_loaded(self):
-        for i, (name, bytes_) in enumerate((('cuda', b''), ('nvml', os.urandom(5000)), ('cuda', None))):
+        for i, (name, bytes_) in enumerate((('cuda', b''), ('nvml', os.urandom(5000)), ('cuda', 200), ('cuda', 100_000),
+                                           ('nvml', 20_000))):
             place = self.dir / f'broken{i}'
             shutil.copytree(world.BUILD / 'bin', place / 'bin')
             shutil.copytree(world.BUILD / 'lib', place / 'lib')
             library = place / f'lib/liballot-{name}.so'
             whole = library.read_bytes()
             library.unlink()
-            library.write_bytes(bytes_ if bytes_ is not None else whole[:200])
+            library.write_bytes(whole[:bytes_] if isinstance(bytes_, int) else bytes_)
             r = subprocess.run([place / 'bin/allot', 'run', '--', 'echo', 'ran'], env=self.env, capture_output=True, text=True,
                                check=False)
             self.assertEqual((r.returncode, r.stdout), (125, ''), r.stderr)
