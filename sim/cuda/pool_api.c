@@ -191,7 +191,7 @@ static CUresult pool_destroy(CUmemoryPool handle)
 	if (!pool || pool->is_default)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (pool->device && pool->device->current_pool == pool)
-		pool->device->current_pool = pool->device->default_pool;
+		pool->device->current_pool = pool_default(pool->device); /* never at this address */
 	pool_end(pool);
 	return CUDA_SUCCESS;
 }
