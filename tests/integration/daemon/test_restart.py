@@ -407,7 +407,7 @@ class Sampler(World):
         self.assertEqual(self.status()["flags"] & 1, 1)
         self.faults("")
         self.until(lambda: self.ask("DAEMON").body["nvml_ok"], 5)
-        self.assertEqual(self.held_by(child), 200 * MIB)
+        self.until(lambda: self.held_by(child) == 200 * MIB, 5)
 
     def held_by(self, actor):
         return sum(i["vram_used_bytes"] for i in self.ps() if i["pid"] == actor.os_pid)
