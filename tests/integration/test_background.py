@@ -294,7 +294,7 @@ class Survives(Background):
         self.assertEqual(self.cli('logs', job).stdout, 'lived\n')
 
     def test_it_has_a_session_of_its_own_and_no_stdin(self):
-        job = self.detach('--', 'sh', '-c', 'cat; ps -o sid= -p $$; tty; exit 0')
+        job = self.detach('--', 'sh', '-c', 'cat; cut -d " " -f 6 /proc/$$/stat; tty; exit 0')
         keeper = self.show(job)['keeper_pid']
         self.assertEqual(self.cli('wait', job).returncode, 0)
         said = self.cli('logs', job).stdout.split('\n')

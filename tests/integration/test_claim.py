@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
+import others
 import tap
 import world
 from world import ALLOT, ALLOTD, BUILD, until
@@ -19,7 +20,7 @@ ANN, BOB = 12001, 12002
 ROOTS = pathlib.Path('/run/allot/gpus')
 
 
-@unittest.skipUnless(os.geteuid() == 0, 'needs root: several users')
+@unittest.skipIf(others.WHY_NOT, others.WHY_NOT)
 class Claim(unittest.TestCase):
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix='allot-test.'))

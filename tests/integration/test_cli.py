@@ -11,6 +11,7 @@ import time
 import unittest
 
 import cgroups
+import others
 import tap
 import world
 from world import ALLOT, GIB, MIB, alive, until
@@ -580,8 +581,8 @@ class Place(world.World):
             self.assertIn('Nothing was started', r.stderr)
 
     def test_a_runtime_folder_of_another(self):
-        if os.geteuid() != 0:
-            self.skipTest('needs root, to be two users')
+        if others.WHY_NOT:
+            self.skipTest(others.WHY_NOT)
         (self.dir / 'closed').mkdir(mode=0o700)
         self.dir.chmod(0o755)
         env = {k: v for k, v in self.env.items() if k != 'ALLOT_SOCKET'}
@@ -609,8 +610,8 @@ class NobodyElse(world.World):
 
     def test_only_root_or_we_can_be_our_allotd(self):
         """who makes the folder first is not thereby believed"""
-        if os.geteuid() != 0:
-            self.skipTest('needs root, to be two users')
+        if others.WHY_NOT:
+            self.skipTest(others.WHY_NOT)
         import socket
         self.dir.chmod(0o755)
         place = self.dir / 'run'
@@ -630,8 +631,8 @@ class NobodyElse(world.World):
 
 class Permission(world.World):
     def test_a_socket_that_may_not_be_opened_is_4(self):
-        if os.geteuid() != 0:
-            self.skipTest('needs root, to be two users')
+        if others.WHY_NOT:
+            self.skipTest(others.WHY_NOT)
         self.dir.chmod(0o755)
         os.chmod(self.socket, 0o600)
         for verb in (['ps'], ['run', '--', 'true'], ['cancel', '1']):
@@ -641,7 +642,7 @@ class Permission(world.World):
             self.assertIn('may not be opened', r.stderr)
 
 
-@unittest.skipIf(os.geteuid() != 0, 'needs root, to be several users')
+@unittest.skipIf(others.WHY_NOT, others.WHY_NOT)
 class Users(world.World):
     """the service of root, used by others"""
     ALICE, BOB = 65533, 65534

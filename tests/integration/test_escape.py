@@ -11,6 +11,7 @@ import time
 import unittest
 
 import cgroups
+import others
 import tap
 import world
 from world import ALLOT, BUILD, GIB, MIB, Gpu, until
@@ -259,7 +260,7 @@ shift; exec setpriv --reuid 12001 --regid 12001 --clear-groups "$@"
 '''
 
 
-@unittest.skipUnless(os.geteuid() == 0, 'being several users, and a mount namespace, need root')
+@unittest.skipIf(others.WHY_NOT or others.WHY_NO_MOUNTS, others.WHY_NOT or others.WHY_NO_MOUNTS)
 class Service(world.World):
     """under the machine's service only root's server is believed"""
 

@@ -7,6 +7,7 @@ import signal
 import time
 import unittest
 
+import others
 import tap
 import world
 from world import GIB, Gpu, until
@@ -89,7 +90,7 @@ class AlertTest(Strangers):
         g.end()
 
 
-@unittest.skipUnless(os.getuid() == 0, 'needs root: the machine\'s service and another user')
+@unittest.skipIf(others.WHY_NOT, others.WHY_NOT)
 class KillTest(Strangers):
     CONFIG = KILL
 

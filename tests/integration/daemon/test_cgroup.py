@@ -9,6 +9,7 @@ import time
 import unittest
 
 import cgroups
+import others
 from world import GIB, MIB, OK, World
 
 NEEDS = "needs cgroups of version 2 that may be written, and no systemd above them"
@@ -383,7 +384,7 @@ class Moved(Base):
         self.folder(keeper.job_id, there=False)
 
 
-@unittest.skipUnless(os.geteuid() == 0, "needs root: a mount namespace")
+@unittest.skipIf(others.WHY_NO_MOUNTS, others.WHY_NO_MOUNTS)
 class Without(Base):
     def start(self, *more, before=None):
         def hide():
