@@ -31,13 +31,14 @@ look() {
 	need_lib sqlite3 libsqlite3-dev
 	need_lib jansson libjansson-dev
 	need_lib yaml-0.1 libyaml-dev
+	# for the manual pages; where it is not to be had by itself, they are left out
+	if [ "$what" = check ] || have_cmd apt-get; then need_cmd scdoc scdoc; fi
 	[ "$what" = check ] || return 0
 	need_lib cmocka libcmocka-dev
 	need_cmd clang clang
 	need_cmd clang-format clang-format
 	need_cmd git git
 	need_cmd nm binutils
-	need_cmd scdoc scdoc
 	have_clang_runtime || missing="$missing $(clang_runtime_package)"
 }
 
