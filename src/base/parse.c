@@ -98,9 +98,11 @@ int parse_size(const char *s, uint64_t *ret_bytes, struct err *err)
 		return err_set(err, -EINVAL, "size '%s' is not a number with a unit, as in 8G", s);
 	if (*p == ' ')
 		p++;
-	if (!*p)
+	if (!*p && (whole || millionths))
 		return err_set(err, -EINVAL, "size '%s' has no unit: write %sG or %sM", s, s, s);
-	if (!size_unit(p, &unit))
+	if (!*p)
+		unit = 1; /* of nothing: told of below */
+	else if (!size_unit(p, &unit))
 		return err_set(err, -EINVAL, "size '%s': unknown unit '%s' (K, M, G, T)", s, p);
 	/* unit is at most 2^40 and millionths below 10^6, so the product stays below 2^60 */
 	part = unit * millionths / 1000000;

@@ -56,6 +56,13 @@ static void a17_sizes_that_are_refused(void **state)
 		assert_int_equal(v, 77);
 		assert_non_null(strstr(err.text, bad[i]));
 	}
+	for (unsigned i = 0; i < 2; i++) { /* no advice that is refused when it is followed */
+		struct err err = { 0 };
+		uint64_t v;
+
+		assert_true(parse_size(i ? "0" : "0G", &v, &err) < 0);
+		assert_non_null(strstr(err.text, "is nothing"));
+	}
 }
 
 static void percents(void **state)
