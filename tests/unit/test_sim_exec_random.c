@@ -38,6 +38,7 @@ struct check {
 };
 
 static CUcontext ctx;
+static pthread_barrier_t captured;
 static CUfunction add_u32;
 static unsigned wrong, called;
 
@@ -159,6 +160,8 @@ static void *run(void *arg)
 	must(CU(cuCtxSetCurrent)(ctx));
 	for (int i = 0; i < STREAMS; i++)
 		lane_init(&lanes[i], i ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
+	/* work on the legacy stream breaks a capture of a blocking stream, anybody's */
+	pthread_barrier_wait(&captured);
 	for (int i = 0; i < STEPS; i++)
 		step(lanes, &rand);
 	for (int i = 0; i < STREAMS; i++)
@@ -176,6 +179,7 @@ static void order_holds_whatever_is_mixed(void **unused)
 	(void)unused;
 	assert_int_equal(CU(cuCtxGetCurrent)(&ctx), 0);
 	add_u32 = sim_exec_function("allot_add_u32");
+	assert_int_equal(pthread_barrier_init(&captured, NULL, THREADS), 0);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, run, (void *)(i + 1)), 0);
 	for (int i = 0; i < THREADS; i++)
