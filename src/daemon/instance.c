@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -11,34 +13,67 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "gpu/proc.h"
 
 #define INSTANCE_BACKLOG 1024
+
+#define LEFT_NS \
+	(NS_PER_S / 2) /* a child of an allotd that was killed holds on until it has exec'd */
+#define LEFT_LOOK_US 5000
+
+/* who the file names, in @text */
+static void read_holder(int fd, char *text, size_t size)
+{
+	ssize_t n = pread(fd, text, size - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+}
+
+/*
+ * Lock @fd.  While the holder that the file names is no process any more, what it left behind is
+ * waited for: a helper inherits the lock between vfork and exec.
+ */
+static int lock_now(int fd, char *holder, size_t size)
+{
+	uint64_t end = clock_now_ns() + LEFT_NS;
+	uint64_t pid;
+
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		read_holder(fd, holder, size);
+		if (parse_u64(holder, 1, INT_MAX, &pid, NULL) < 0 || kill((pid_t)pid, 0) == 0 ||
+		    errno != ESRCH || clock_now_ns() >= end)
+			return -EBUSY;
+		usleep(LEFT_LOOK_US);
+	}
+	return 0;
+}
 
 /* a locked file that names its holder; the descriptor, or -EBUSY with the holder's number */
 static int lock_file(const char *path, const char *what, struct err *err)
 {
 	AUTO_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	char text[24] = "";
+	int r;
 
 	if (fd < 0)
 		return err_set(err, -errno, "cannot open '%s': %s", path, strerror(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK)
-			return err_set(err, -errno, "cannot lock '%s': %s", path, strerror(errno));
-		ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
-
-		text[n > 0 ? n : 0] = '\0';
-		text[strcspn(text, "\n")] = '\0';
+	r = lock_now(fd, text, sizeof(text));
+	if (r == -EBUSY)
 		return err_set(
-			err, -EBUSY,
+			err, r,
 			"another allotd (pid %s) already uses the %s: lock '%s'; end it first "
 			"(kill: its jobs go on), or name other paths",
 			text[0] ? text : "unknown", what, path);
-	}
+	if (r < 0)
+		return err_set(err, r, "cannot lock '%s': %s", path, strerror(-r));
 	(void)str_print(text, sizeof(text), "%d\n", getpid());
 	/* the number is for people: the lock holds without it */
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0)

@@ -5,6 +5,8 @@ import os
 import resource
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 
 from world import GIB, MIB, OK, World
@@ -260,6 +262,18 @@ class Restart(World):
         row = self.ps()[0]
         self.assertEqual((row["vram_request_bytes"], row["vram_limit_bytes"], row["job_class"],
                           row["name"]), (512 * MIB, GIB, 2, "other"))
+
+    def test_what_a_killed_one_left_is_waited_for(self):
+        """a helper between vfork and exec still has the lock of an allotd that is dead"""
+        self.start()
+        self.kill_daemon()
+        holder = subprocess.Popen([sys.executable, "-c", "import fcntl, sys, time; f = open(sys.argv[1]); "
+                                   "fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); time.sleep(0.2)",
+                                   os.path.join(self.state, "lock")], stdout=subprocess.PIPE)
+        holder.stdout.readline()
+        self.start()
+        holder.communicate(timeout=5)
+        self.assertEqual(holder.returncode, 0)
 
     def test_many_times(self):
         self.start()
