@@ -90,10 +90,10 @@ LAYOUTS = [
     message("RELOAD", 72, "II", "flags _"),
     message("RELOADED", 73, "II512s", "kind _ text"),
     message("SHOW", 60, "Q", "job_id"),
-    message("JOB", 61, "QQIIiIIIQIIQQQII64s256s1024s1024s512s1024s",
+    message("JOB", 61, "QQIIiIIIQIIQQQIIQIIQII64s256s1024s1024s512s1024s",
             "job_id parent_id uid state keeper_pid job_class fail_policy when_full_wait "
-            "when_full_ns flags status queued_s started_s ended_s n_processes n_gpus name command "
-            "log cgroup reason gpus"),
+            "when_full_ns flags status queued_s started_s ended_s n_processes n_gpus request "
+            "request_permille _ limit limit_permille _ name command log cgroup reason gpus"),
     message("WHY", 62, "Q", "job_id"),
     message("WHY_ITEM", 63, "QIi16sIIIIQQQQQQQQQII512s1536s",
             "job_id kind pid gpu gpu_index flags position waiting needed_bytes free_bytes "
