@@ -238,7 +238,8 @@ static void sample_attached(struct ledger *l, struct account *a, uint64_t begun_
 	a->seen = true;
 	look_for_less(l, a, begun_ns, now_ns);
 	if (!a->turn_peak && a->snapped && a->snap_grants == a->grants &&
-	    a->snap_held == held_now(l, a) && a->snap_managed == managed) {
+	    a->snap_held == held_now(l, a) && a->snap_returned == returned_now(l, a) &&
+	    a->snap_managed == managed) {
 		believe(l, a, begun_ns, now_ns);
 		return;
 	}

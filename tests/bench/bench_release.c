@@ -48,10 +48,19 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+#define PATIENCE_NS (30 * NS_PER_S) /* the other one is gone */
+
 static void await(_Atomic uint64_t *word, uint64_t value)
 {
-	while (atomic_load(word) < value)
+	uint64_t end = clock_now_ns() + PATIENCE_NS;
+
+	while (atomic_load(word) < value) {
+		if (clock_now_ns() > end) {
+			fprintf(stderr, "bench_release: the other one is gone\n");
+			exit(1);
+		}
 		(void)usleep(50);
+	}
 }
 
 static int start(void)
@@ -108,7 +117,7 @@ static int want(uint64_t rounds)
 		if (p_cuMemFree_v2(p))
 			return 1;
 		while (!atomic_load(&sh->freed_ns) || atomic_load(&sh->freed_ns) > end + NS_PER_S)
-			;
+			; /* the holder is between its free and its next line */
 		/* what the driver itself needs, with the credit at hand: not a matter of waiting */
 		own = clock_now_ns();
 		if (p_cuMemAlloc_v2(&p, BLOCK))

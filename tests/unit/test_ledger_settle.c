@@ -125,6 +125,36 @@ static void an_estimate_stays_when_nvml_is_silent(void **state)
 	world_fini(&w);
 }
 
+static void a5_what_came_and_went_under_a_look_is_no_overhead(void **state)
+{
+	struct program a, *all[] = { &a };
+	struct world w;
+
+	(void)state;
+	world_init_1(&w, 100);
+	start(&w, &a, job_of(&w, 1, 0, 4 * GIB), 100);
+	assert_int_equal(take(&w, &a, GIB), LEDGER_OK);
+	a.slot[0].driver = 500 * MIB;
+	sample(&w, all, 1, 0);
+	/* from its credit, so that allotd hears nothing; NVML is read while it is there */
+	give(&w, &a, 0, GIB);
+	for (int i = 0; i < 3; i++) {
+		uint64_t driver = a.slot[0].driver;
+
+		w.now += LEDGER_STEADY_NS;
+		ledger_sample_begin(w.l, 0, w.now);
+		assert_int_equal(take(&w, &a, GIB), LEDGER_OK);
+		give(&w, &a, 0, GIB);
+		a.slot[0].driver += GIB;
+		sample_end(&w, 0, 0, all, 1, 0);
+		a.slot[0].driver = driver;
+		assert_int_equal(figures(&w, &a).overhead_bytes, 500 * MIB);
+	}
+	sample(&w, all, 1, 0);
+	assert_int_equal(figures(&w, &a).overhead_bytes, 500 * MIB);
+	world_fini(&w);
+}
+
 static void a13_managed_memory_hides_no_overhead(void **state)
 {
 	struct program a, *all[] = { &a };
@@ -670,6 +700,7 @@ int main(void)
 		cmocka_unit_test(a24_a_limit_below_a_context),
 		cmocka_unit_test(a24_a_context_far_over_the_limit_is_undone),
 		cmocka_unit_test(an_estimate_stays_when_nvml_is_silent),
+		cmocka_unit_test(a5_what_came_and_went_under_a_look_is_no_overhead),
 		cmocka_unit_test(a13_managed_memory_hides_no_overhead),
 		cmocka_unit_test(a7_late_growth_is_charged_at_once_and_shrinks_after_two),
 		cmocka_unit_test(a5_an_overhead_shrinks_under_calls_to_what_it_may_be_at_most),
