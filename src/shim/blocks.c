@@ -152,7 +152,8 @@ HOT struct block *blocks_take(uint32_t kind, uint64_t key)
 	return b;
 }
 
-bool blocks_visit(uint32_t kind, uint64_t key, void (*visit)(struct block *b, void *arg), void *arg)
+HOT bool blocks_visit(uint32_t kind, uint64_t key, void (*visit)(struct block *b, void *arg),
+		      void *arg)
 {
 	struct table *t = table();
 	struct block *b;

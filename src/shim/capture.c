@@ -115,7 +115,7 @@ void capture_ended(CUstream stream, bool per_thread)
 	}
 }
 
-bool capture_graph(CUstream stream, bool per_thread, CUgraph *ret_graph)
+HOT bool capture_graph(CUstream stream, bool per_thread, CUgraph *ret_graph)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	pfn_cuStreamGetCaptureInfo_v2 *info =

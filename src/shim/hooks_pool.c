@@ -7,6 +7,7 @@
  *
  * cuMemPoolSetAttribute and the getters pass: what they change is seen at the next settling.
  */
+#include "base/cleanup.h"
 #include "shim/capture.h"
 #include "shim/devices.h"
 #include "shim/graphs.h"
@@ -28,7 +29,7 @@ struct async_alloc {
 	bool per_thread;
 };
 
-static CUresult driver_alloc(const struct async_alloc *a)
+static HOT CUresult driver_alloc(const struct async_alloc *a)
 {
 	if (a->from_pool && a->per_thread)
 		return real_cuMemAllocFromPoolAsync_ptsz(a->dptr, a->bytes, a->pool, a->stream);
@@ -39,7 +40,7 @@ static CUresult driver_alloc(const struct async_alloc *a)
 	return real_cuMemAllocAsync(a->dptr, a->bytes, a->stream);
 }
 
-static CUresult driver_free(CUdeviceptr dptr, CUstream stream, bool per_thread)
+static HOT CUresult driver_free(CUdeviceptr dptr, CUstream stream, bool per_thread)
 {
 	return per_thread ? real_cuMemFreeAsync_ptsz(dptr, stream)
 			  : real_cuMemFreeAsync(dptr, stream);
@@ -58,7 +59,7 @@ static void undo(const struct async_alloc *a, CUresult rc)
 	pools_freed();
 }
 
-static CUresult alloc_charged(const struct async_alloc *a, struct pool *p, int slot)
+static HOT CUresult alloc_charged(const struct async_alloc *a, struct pool *p, int slot)
 {
 	unsigned attempts = 0;
 	struct pool_call call = { .stream = a->stream,
@@ -83,7 +84,7 @@ static CUresult alloc_charged(const struct async_alloc *a, struct pool *p, int s
 	return kept ? rc : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult alloc_async(const struct async_alloc *a)
+static HOT CUresult alloc_async(const struct async_alloc *a)
 {
 	struct pool *p;
 	CUgraph graph;
@@ -105,7 +106,7 @@ static CUresult alloc_async(const struct async_alloc *a)
 	return p ? alloc_charged(a, p, slot) : driver_alloc(a);
 }
 
-static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool per_thread)
+static HOT CUresult free_async(CUdeviceptr dptr, CUstream stream, bool per_thread)
 {
 	struct block *b = reserve_take_out(BLOCK_LINEAR, dptr);
 	CUresult rc = driver_free(dptr, stream, per_thread);
@@ -119,7 +120,7 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool per_thread)
 	return rc;
 }
 
-CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+HOT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
 	struct async_alloc a = { .dptr = dptr, .bytes = bytesize, .stream = hStream };
 	CUresult rc;
@@ -178,7 +179,7 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemo
 	return rc;
 }
 
-CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+HOT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
 	CUresult rc;
 

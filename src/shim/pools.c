@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "base/cleanup.h"
 #include "base/size.h"
 #include "shim/blocks.h"
 #include "shim/capture.h"
@@ -13,6 +14,7 @@
 #include "shim/real.h"
 #include "shim/reuse.h"
 #include "shim/share.h"
+#include "shim/tiny_lock.h"
 #include "shim/wiped.h"
 
 /*
@@ -35,7 +37,7 @@ enum pool_state {
 };
 
 struct pool {
-	pthread_mutex_t lock;
+	struct tiny_lock lock;
 	struct pool *_Atomic next; /* of all, in the order of their making; never unlinked */
 	_Atomic uint32_t state;    /* enum pool_state */
 	_Atomic uint32_t users;    /* who came by the list of all; a destroy waits for them */
@@ -101,14 +103,14 @@ static struct pool *record_make(CUmemoryPool handle, bool is_graph, CUdevice dev
 
 	if (!p)
 		return NULL;
-	pthread_mutex_lock(&p->lock);
+	tiny_lock_take(&p->lock);
 	p->is_graph = is_graph;
 	p->handle = handle;
 	p->dev = dev;
 	p->slot = slot;
 	p->held = p->pending = p->reserved = p->mark = 0;
 	p->applied = atomic_fetch_add(&p->tickets, 1) + 1; /* answers from a former life are late */
-	pthread_mutex_unlock(&p->lock);
+	tiny_lock_give(&p->lock);
 	atomic_store(&p->state, POOL_LIVE);
 	if (slot >= 0)
 		atomic_fetch_add(&pools_count, 1);
@@ -120,12 +122,12 @@ static void record_end(struct pool *p)
 	struct charge all;
 	uint64_t mark;
 
-	pthread_mutex_lock(&p->lock);
+	tiny_lock_take(&p->lock);
 	mark = p->mark;
 	all = (struct charge){ .slot = p->slot, .bytes = p->held };
 	p->held = p->pending = 0;
 	p->applied = atomic_fetch_add(&p->tickets, 1) + 1;
-	pthread_mutex_unlock(&p->lock);
+	tiny_lock_give(&p->lock);
 	if (all.slot >= 0)
 		atomic_fetch_sub(&pools_count, 1);
 	reuse_pool_gone(p);
@@ -171,7 +173,7 @@ static void get_other(struct block *b, void *arg)
 	*(struct pool **)arg = b->other;
 }
 
-static struct pool *known(CUmemoryPool handle)
+static HOT struct pool *known(CUmemoryPool handle)
 {
 	struct pool *p = NULL;
 
@@ -201,7 +203,7 @@ static struct pool *meet(CUmemoryPool handle)
 	return enter(record_make(handle, false, -1, ACCOUNT_NOWHERE));
 }
 
-struct pool *pools_of(CUmemoryPool handle, int *ret_slot)
+HOT struct pool *pools_of(CUmemoryPool handle, int *ret_slot)
 {
 	struct pool *p = known(handle);
 
@@ -217,7 +219,7 @@ static void get_device(struct block *b, void *arg)
 }
 
 /* whose pool does @stream use?  -1: there is no telling, and the call will fail */
-static CUdevice device_of(CUstream stream, bool per_thread)
+static HOT CUdevice device_of(CUstream stream, bool per_thread)
 {
 	CUcontext its;
 	CUdevice dev;
@@ -230,7 +232,7 @@ static CUdevice device_of(CUstream stream, bool per_thread)
 	return real_cuCtxGetDevice(&dev) == CUDA_SUCCESS ? dev : -1;
 }
 
-struct pool *pools_current(CUstream stream, bool per_thread, int *ret_slot)
+HOT struct pool *pools_current(CUstream stream, bool per_thread, int *ret_slot)
 {
 	CUdevice dev = device_of(stream, per_thread);
 	CUmemoryPool handle;
@@ -262,7 +264,7 @@ struct pool *pools_graph(CUdevice dev, int *ret_slot)
 
 /* ---- the driver's figures ---- */
 
-static bool ask(const struct pool *p, bool used, uint64_t *ret_bytes)
+static HOT bool ask(const struct pool *p, bool used, uint64_t *ret_bytes)
 {
 	cuuint64_t bytes = 0;
 	CUresult rc;
@@ -294,9 +296,9 @@ static bool has_room(const struct pool *p, uint64_t bytes)
 
 static void forget_pending(struct pool *p, uint64_t provisional)
 {
-	pthread_mutex_lock(&p->lock);
+	tiny_lock_take(&p->lock);
 	p->pending = size_sat_sub(p->pending, provisional);
-	pthread_mutex_unlock(&p->lock);
+	tiny_lock_give(&p->lock);
 }
 
 /*
@@ -311,16 +313,16 @@ static bool charge_growth(struct pool *p, uint64_t bytes)
 		return false;
 	if (more.slot < 0)
 		return true;
-	pthread_mutex_lock(&p->lock);
+	tiny_lock_take(&p->lock);
 	p->held += more.bytes;
-	pthread_mutex_unlock(&p->lock);
+	tiny_lock_give(&p->lock);
 	/* two that saw the same growth both paid for it: the next settling gives one back */
 	atomic_store_explicit(&pools_dirty, POOLS_SYNCS, memory_order_relaxed);
 	return true;
 }
 
 /* @bytes are not needed; @shrunk of them the pool had, and others may have them open */
-static void give_back(const struct pool *p, uint64_t mark, uint64_t bytes, uint64_t shrunk)
+static HOT void give_back(const struct pool *p, uint64_t mark, uint64_t bytes, uint64_t shrunk)
 {
 	struct charge all = { .slot = p->slot, .bytes = bytes };
 
@@ -336,16 +338,16 @@ uint64_t pools_mark(CUmemoryPool handle, uint64_t fresh, int *ret_slot)
 
 	if (!p)
 		return 0;
-	pthread_mutex_lock(&p->lock);
+	tiny_lock_take(&p->lock);
 	if (!p->mark)
 		p->mark = fresh;
 	mark = p->mark;
-	pthread_mutex_unlock(&p->lock);
+	tiny_lock_give(&p->lock);
 	pools_settle(p); /* from here on it matters what it has */
 	return mark;
 }
 
-static bool settle(struct pool *p, uint64_t provisional, uint64_t *ret_unpaid)
+static HOT bool settle(struct pool *p, uint64_t provisional, uint64_t *ret_unpaid)
 {
 	for (unsigned i = 0; i < SETTLE_TRIES; i++) {
 		uint64_t ticket = atomic_fetch_add(&p->tickets, 1) + 1;
@@ -353,9 +355,9 @@ static bool settle(struct pool *p, uint64_t provisional, uint64_t *ret_unpaid)
 
 		if (!ask(p, false, &reserved))
 			break;
-		pthread_mutex_lock(&p->lock);
+		tiny_lock_take(&p->lock);
 		if (ticket < p->applied) {
-			pthread_mutex_unlock(&p->lock);
+			tiny_lock_give(&p->lock);
 			continue;
 		}
 		p->applied = ticket;
@@ -371,7 +373,7 @@ static bool settle(struct pool *p, uint64_t provisional, uint64_t *ret_unpaid)
 		} else if (p->held < reserved) {
 			more = reserved - p->held;
 		}
-		pthread_mutex_unlock(&p->lock);
+		tiny_lock_give(&p->lock);
 		if (give)
 			give_back(p, mark, give, shrunk);
 		if (more == 0 || charge_growth(p, more))
@@ -395,13 +397,13 @@ uint64_t pools_epoch(struct pool *p)
 {
 	uint64_t epoch;
 
-	pthread_mutex_lock(&p->lock);
+	tiny_lock_take(&p->lock);
 	epoch = p->epoch + 1;
-	pthread_mutex_unlock(&p->lock);
+	tiny_lock_give(&p->lock);
 	return epoch;
 }
 
-static bool cover(struct pool *p, uint64_t bytes, unsigned flags, struct pool_call *call)
+static HOT bool cover(struct pool *p, uint64_t bytes, unsigned flags, struct pool_call *call)
 {
 	struct charge charge;
 	struct refusal refusal;
@@ -414,10 +416,10 @@ static bool cover(struct pool *p, uint64_t bytes, unsigned flags, struct pool_ca
 	}
 	call->moving_bytes += bytes;
 	call->provisional += charge.bytes;
-	pthread_mutex_lock(&p->lock);
+	tiny_lock_take(&p->lock);
 	p->held += charge.bytes;
 	p->pending += charge.bytes;
-	pthread_mutex_unlock(&p->lock);
+	tiny_lock_give(&p->lock);
 	return true;
 }
 
@@ -455,7 +457,7 @@ static bool has_place(const struct pool *p, uint64_t bytes, const struct pool_ca
 }
 
 /* the whole of what the pool may grow by; trims, and gives what was freed a moment to come back */
-static bool cover_whole(struct pool *p, uint64_t bytes, bool forbidden, struct pool_call *call)
+static HOT bool cover_whole(struct pool *p, uint64_t bytes, bool forbidden, struct pool_call *call)
 {
 	uint64_t bound = size_round_up(bytes, GROWTH_STEP);
 	unsigned flags = ACCOUNT_QUIET | ACCOUNT_NO_WAIT;
@@ -507,7 +509,7 @@ static bool begin_in_turn(struct pool *p, uint64_t bytes, unsigned flags, struct
 	return false;
 }
 
-static bool begin(struct pool *p, uint64_t bytes, struct pool_call *call)
+static HOT bool begin(struct pool *p, uint64_t bytes, struct pool_call *call)
 {
 	bool forbidden = capture_forbids_wait();
 
@@ -524,7 +526,7 @@ static void moved(struct pool_call *call)
 	call->moving_bytes = 0;
 }
 
-bool pools_begin(struct pool *p, uint64_t bytes, struct pool_call *call)
+HOT bool pools_begin(struct pool *p, uint64_t bytes, struct pool_call *call)
 {
 	bool may = begin(p, bytes, call);
 
@@ -533,7 +535,7 @@ bool pools_begin(struct pool *p, uint64_t bytes, struct pool_call *call)
 	return may;
 }
 
-bool pools_end(struct pool_call *call)
+HOT bool pools_end(struct pool_call *call)
 {
 	bool kept = settle(call->pool, call->provisional, &call->unpaid);
 
