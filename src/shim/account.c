@@ -270,26 +270,35 @@ void account_settle_freed(int slot)
 
 /* ---- contexts ---- */
 
-bool account_context_open(int slot, unsigned flags, struct account_context *ret)
+/* a NEED whose end will be told on the same connection; NULL in *ret_conn: there is none to tell */
+static bool open_need(uint32_t kind, int slot, uint64_t bytes, unsigned flags,
+		      struct attach_conn **ret_conn)
 {
 	bool no_wait = flags & ACCOUNT_NO_WAIT;
 	struct wire_need need = { .slot = (uint32_t)slot,
-				  .kind = WIRE_NEED_CONTEXT,
+				  .kind = kind,
+				  .bytes = bytes,
 				  .flags = no_wait ? WIRE_NEED_NO_WAIT : 0 };
-	struct refusal r = { .slot = slot };
+	struct refusal r = { .slot = slot, .asked_bytes = bytes };
 	int e;
 
-	*ret = (struct account_context){ .slot = slot };
-	e = attach_call_keep(&ret->conn, WIRE_NEED, &need, WIRE_GRANT, &r.grant,
+	*ret_conn = NULL;
+	e = attach_call_keep(ret_conn, WIRE_NEED, &need, WIRE_GRANT, &r.grant,
 			     no_wait ? ATTACH_NO_WAIT : 0, NULL);
 	if (e < 0)
 		return e != -EREMOTEIO && attach_is_open();
 	if (r.grant.result == WIRE_GRANT_OK)
 		return true;
-	attach_release(ret->conn);
-	ret->conn = NULL;
+	attach_release(*ret_conn);
+	*ret_conn = NULL;
 	account_explain(&r);
 	return false;
+}
+
+bool account_context_open(int slot, unsigned flags, struct account_context *ret)
+{
+	*ret = (struct account_context){ .slot = slot };
+	return open_need(WIRE_NEED_CONTEXT, slot, 0, flags, &ret->conn);
 }
 
 bool account_context_close(struct account_context *ctx, bool made)
@@ -319,25 +328,8 @@ bool account_context_close(struct account_context *ctx, bool made)
 
 bool account_turn_open(int slot, uint64_t bytes, unsigned flags, struct account_turn *ret)
 {
-	bool no_wait = flags & ACCOUNT_NO_WAIT;
-	struct wire_need need = { .slot = (uint32_t)slot,
-				  .kind = WIRE_NEED_OVERDRAFT,
-				  .bytes = bytes,
-				  .flags = no_wait ? WIRE_NEED_NO_WAIT : 0 };
-	struct refusal r = { .slot = slot, .asked_bytes = bytes };
-	int e;
-
 	*ret = (struct account_turn){ .slot = slot };
-	e = attach_call_keep(&ret->conn, WIRE_NEED, &need, WIRE_GRANT, &r.grant,
-			     no_wait ? ATTACH_NO_WAIT : 0, NULL);
-	if (e < 0)
-		return e != -EREMOTEIO && attach_is_open();
-	if (r.grant.result == WIRE_GRANT_OK)
-		return true;
-	attach_release(ret->conn);
-	ret->conn = NULL;
-	account_explain(&r);
-	return false;
+	return open_need(WIRE_NEED_OVERDRAFT, slot, bytes, flags, &ret->conn);
 }
 
 void account_turn_close(struct account_turn *turn, uint64_t kept_bytes)
